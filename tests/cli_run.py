@@ -8,12 +8,26 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from sprocketmq.cli.main import main
+import click
+
+from sprocketmq.cli.main import app, main
+
+
+def commands(group: click.Group = app, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with the words that lead to it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
 
 
 @dataclass(frozen=True)

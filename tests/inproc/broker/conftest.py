@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from inproc.broker.store_damage import Lines
-from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import ManualClock
@@ -53,16 +53,19 @@ class Fields(dict[str, Any]):
 
 
 class RawClient:
-    """One client with connections of its own; keeps what the broker pushes."""
+    """One client with connections of its own; keeps what the broker pushes. ``handle``: answers it."""
 
-    def __init__(self, engine: Engine, address: str) -> None:
-        self.engine, self.address = engine, address
+    def __init__(
+        self, engine: Engine, address: str, handle: Callable[[Command], Command | None] = lambda command: None
+    ) -> None:
+        self.engine, self.address, self.handle = engine, address, handle
         self.pushed: list[Command] = []
         self.pool: ConnectionPool = engine.run(self._make_pool())
 
     async def _make_pool(self) -> ConnectionPool:
-        def keep(connection: Connection, command: Command) -> None:
+        def keep(connection: Connection, command: Command) -> Command | None:
             self.pushed.append(command)
+            return self.handle(command)
 
         return ConnectionPool(keep)
 
@@ -255,10 +258,17 @@ class Cluster:
         self.clock = ManualClock()
         self.store_dir, self.config, self.kills = store_dir, BrokerConfig(**config), 0
         self.clients: list[RawClient] = []
-        self.namesrv = NameServer(port=0, clock=self.clock, engine=self.engine)
-        self.namesrv.start()
+        self.name_servers: list[NameServer] = []
+        self.namesrv = self.new_name_server()
         self.broker = self.new_broker()
         self.broker.start()
+
+    def new_name_server(self, port: int = 0, **settings: Any) -> NameServer:
+        """It is started, and stopped with the cluster."""
+        made = NameServer(port=port, clock=self.clock, engine=self.engine, config=NameServerConfig(**settings))
+        made.start()
+        self.name_servers.append(made)
+        return made
 
     def new_broker(self, port: int = 0, **options: Any) -> Broker:
         return Broker(
@@ -284,12 +294,18 @@ class Cluster:
         assert self.store_dir is not None
         shutil.copytree(self.store_dir, to, ignore=shutil.ignore_patterns("lock"), copy_function=copy)
 
+    def start_again(self, port: int = 0, **options: Any) -> None:
+        """A new broker takes the place of the one before, which ends now if it runs."""
+        if self.broker.is_running:
+            self.broker.stop()
+        self.broker = self.new_broker(port, **options)
+        self.broker.start()
+
     def restart_on(self, store_dir: Path) -> None:
         """Go on with another directory: one that a kill left, or that was changed by hand."""
         self.broker.stop()
         self.store_dir = str(store_dir)
-        self.broker = self.new_broker()
-        self.broker.start()
+        self.start_again()
 
     def kill(self) -> Path:
         """Go on with the directory as a ``kill -9`` at this moment leaves it."""
@@ -302,11 +318,10 @@ class Cluster:
     def restart_broker(self, **changed: Any) -> None:
         self.broker.stop()
         self.config = msgspec.structs.replace(self.config, **changed)
-        self.broker = self.new_broker(self.broker.port)
-        self.broker.start()
+        self.start_again(self.broker.port)
 
-    def client(self, address: str | None = None) -> RawClient:
-        client = RawClient(self.engine, address or self.broker.address)
+    def client(self, address: str | None = None, **options: Any) -> RawClient:
+        client = RawClient(self.engine, address or self.broker.address, **options)
         self.clients.append(client)
         return client
 
@@ -330,7 +345,8 @@ class Cluster:
         for client in self.clients:
             client.close()
         self.broker.stop()
-        self.namesrv.stop()
+        for server in self.name_servers:
+            server.stop()
         self.engine.close()
 
 

@@ -30,9 +30,6 @@ def start_after_the_cut(cluster: Cluster, image: Path, monkeypatch: pytest.Monke
     """The broker of ``image`` takes the place of the one before, on a machine that was started anew."""
     mark = random.randbytes(16)
     monkeypatch.setattr(mapped_progress, "boot_mark", lambda: mark)
-    if cluster.broker.is_running:
-        cluster.broker.stop()
     cluster.store_dir = str(image)
-    cluster.broker = cluster.new_broker()
-    cluster.broker.start()
+    cluster.start_again()
     return cluster.client()

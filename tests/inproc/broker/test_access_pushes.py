@@ -10,11 +10,7 @@ import pytest
 from test_access_table import KEYS, SECRET, Asking, accounts, both_generations, places, reached, send_fields
 from test_broker_replication import Slave
 
-from sprocketmq.broker import Broker, BrokerConfig
-from sprocketmq.broker import broker as broker_module
-from sprocketmq.broker.handlers import HANDLERS
 from sprocketmq.core.cluster.handover import HandoverState
-from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import HeartbeatData, PolicyEntryInfo, PolicyInfo, ProducerData, UserInfo
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.acl_signature import ACCESS_KEY
@@ -270,21 +266,4 @@ def test_slaves_on_the_global_white_list_may_copy_the_log_as_apache_documents(ac
     slave.close()
 
 
-def test_an_invalid_address_of_slaves_is_refused_at_the_start():
-    with pytest.raises(ConfigurationError, match="haAllowedAddresses"):
-        BrokerConfig(ha_allowed_addresses="everybody")
-
-
 # -- the start ---------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change", ["more", "less"])
-def test_a_broker_does_not_start_with_a_request_that_declares_no_needs(monkeypatch, change):
-    table = dict(HANDLERS)
-    if change == "more":
-        table[4711] = table[26]
-    else:
-        del table[37]
-    monkeypatch.setattr(broker_module, "HANDLERS", table)
-    with pytest.raises(ConfigurationError, match="4711" if change == "more" else "37"):
-        Broker(port=0)

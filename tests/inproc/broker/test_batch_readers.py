@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever reads the messages of a Java client's batch finds each by its own id; a record with two ids is read as Java reads it.
-
-Records with two ids are what Apache 4.9.7, and our broker before it did as 5.4.0, made of a batch of a 5.x client.
+"""A record with two ids is read as Java reads it. Records with two ids are what Apache 4.9.7, and
+our broker before it did as 5.4.0, made of a batch of a 5.x client.
 """
 
 from __future__ import annotations
@@ -11,28 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from golden import GoldenFrame, frames
-from interop.remoting import decode_header, split_frame
 from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
-from sprocketmq.wire.records.batch import split_batch
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
-from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
 from sprocketmq.wire.records.record import decode_records
-
-BATCHES = frames(code=320, kind="request")
-
-
-def name_of(frame: GoldenFrame) -> str:
-    return frame.file.removeprefix("frames/").removesuffix("-320-request.bin")
-
-
-def sent(frame: GoldenFrame) -> tuple[dict[str, str], bytes]:
-    kind, header, body = split_frame(frame.data)
-    fields = dict(decode_header(kind, header)["extFields"])
-    return {**fields, "b": "flights", "e": "0"}, body
 
 
 def by_unique_key(client: Any, key: str) -> list[MessageExt]:
@@ -50,22 +33,6 @@ def in_spark(client: Any) -> list[str]:
     decoder = BatchDecoder(pa.schema([("messageId", pa.string())]))
     (batch,) = decoder.decode([body])
     return [str(one) for one in batch.column(0).to_pylist()]
-
-
-@pytest.mark.parametrize("times", [1, 8])
-@pytest.mark.parametrize("frame", BATCHES, ids=name_of)
-def test_each_message_is_found_by_its_own_id(client, frame, times):
-    fields, body = sent(frame)
-    for _ in range(times):
-        assert client.ask(RequestCode.SEND_BATCH_MESSAGE, None, body, ext_fields=fields).code == 0
-    own = [get_property(raw, UNIQ_KEY) or "" for _, _, raw in split_batch(body)]
-    assert [message.message_id for message in client.messages("flights")] == own * times
-    assert in_spark(client) == own * times
-    for key in own:
-        found = by_unique_key(client, key)
-        assert [message.message_id for message in found] == [key] * times
-    of_batch = get_property(fields["i"].encode(), UNIQ_KEY)
-    assert of_batch is None or by_unique_key(client, of_batch) == []
 
 
 @pytest.mark.parametrize("count", [3, 40])

@@ -120,14 +120,6 @@ def test_a_checked_request_comes_to_its_handler_with_its_typed_header(accounts, 
 
 
 @with_accounts
-def test_a_oneway_send_without_permission_stores_nothing(accounts, disk_cluster):
-    client = disk_cluster.client()
-    client.send("orders", oneway=True)
-    assert signing(disk_cluster.client(), WORKER).send("orders").code == 0
-    assert disk_cluster.broker.store.max_offset("orders", 0) == 1
-
-
-@with_accounts
 def test_a_heartbeat_needs_every_subscription(accounts, disk_cluster):
     worker = signing(disk_cluster.client(), WORKER)
     assert worker.heartbeat("c", group="billing", topics={"orders": "*", "flights": "*"}).code == 0
@@ -367,18 +359,6 @@ def test_odd_requests_get_an_answer_and_change_nothing(disk_cluster, tmp_path, c
     assert not answer or got.remark
     assert "Error:" not in (got.remark or "")
     assert file.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "cluster",
-    [{"authentication_enabled": True, "authentication_whitelist": "34, 310",
-      "init_authentication_user": '{"username":"root","password":"root-password"}'}],
-    indirect=True,
-)  # fmt: skip
-def test_codes_on_the_white_list_need_no_user(cluster, client):
-    assert client.send("orders").code == 0
-    assert client.pull("billing", "orders").code == ResponseCode.NO_PERMISSION
-    assert signing(client, ROOT).pull("billing", "orders").code == 0
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pytest
 
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import ConsumeStats
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.frames.command import response
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
 
@@ -91,18 +90,3 @@ def test_the_put_rate_is_that_of_the_last_seconds(cluster, client):
     cluster.clock.advance(10_000)
     table = client.get(requests.brokers.GET_BROKER_RUNTIME_INFO).table
     assert table["putTps"].split(" ")[0] == "5.00"
-
-
-def test_an_interceptor_stands_in_front_of_every_request(cluster, client):
-    seen = []
-
-    def intercept(connection, command, handler):
-        seen.append(command.code)
-        if command.code == RequestCode.SEND_MESSAGE_V2:
-            return response(command, ResponseCode.SYSTEM_BUSY, "not today")
-        return handler(connection, command)
-
-    cluster.broker.intercept = intercept
-    assert client.send("flights").code == ResponseCode.SYSTEM_BUSY
-    assert client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == 0
-    assert seen == [RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ALL_TOPIC_CONFIG]

@@ -212,19 +212,6 @@ def test_a_body_that_changed_while_it_waited_is_said_because_its_copy_has_a_chec
 # -- what cannot be delivered ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("real_topic", [None, "RMQ_SYS_TRANS_HALF_TOPIC"])
-def test_a_record_that_cannot_be_delivered_is_passed_over_and_its_neighbours_come(cluster, client, real_topic):
-    client.send("flights", b"first", delay_level=1)
-    broker = cluster.broker
-    raw = b"" if real_topic is None else props.encode_properties({props.REAL_TOPIC: real_topic})
-    strange = StoredMessage(SCHEDULE_TOPIC, 0, b"strange", raw, tags_code=cluster.clock.now_ms())
-    cluster.on_loop(lambda: broker.put(strange, cluster.clock.now_ms()))
-    client.send("flights", b"last", delay_level=1)
-    cluster.clock.advance(1_000)
-    assert client.bodies() == [b"first", b"last"]
-    assert cluster.on_loop(lambda: broker.store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)) == 0
-
-
 def test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order(cluster, client, monkeypatch):
     for n in range(4):
         client.send("flights", b"%d" % n, delay_level=1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
@@ -68,29 +66,6 @@ def test_tags_are_found_by_index_type(client):
     answer = query(client, "DL", index_type="T")
     assert [message.body for message in decode_records(answer.body)] == [b"2"]
     assert query(client, "DL", index_type="K").code == ResponseCode.QUERY_NOT_FOUND
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("maxNum", "-1"),
-        ("maxNum", "many"),
-        ("maxNum", None),
-        ("beginTimestamp", ""),
-        ("endTimestamp", "soon"),
-        ("topic", None),
-    ],
-)
-def test_a_query_with_a_wrong_field_gets_one_clear_sentence(client, field, value):
-    ext = QueryMessageRequestHeader(topic="flights", key="k", max_num=1, **FOREVER).to_ext()
-    if value is None:
-        del ext[field]
-    else:
-        ext[field] = value
-    answer = client.ask(RequestCode.QUERY_MESSAGE, None, ext_fields=ext)
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert field in answer.remark
-    assert query(client, "k").code == ResponseCode.QUERY_NOT_FOUND, "the connection lives on"
 
 
 def test_a_message_is_viewed_by_its_offset_id_and_an_invented_offset_gets_an_error(client):

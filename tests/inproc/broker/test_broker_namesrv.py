@@ -70,14 +70,6 @@ def test_a_wrong_checksum_is_refused(cluster):
     assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_closed_connection_unregisters_at_once(cluster):
-    names, other = cluster.namesrv_client(), cluster.namesrv_client()
-    register(other)
-    assert route(names, "t1").code == 0
-    other.close()
-    cluster.eventually(lambda: cluster.namesrv.table.route("t1") is None)
-
-
 def test_a_silent_broker_is_gone_after_its_time_and_a_heartbeat_keeps_it(cluster):
     names = cluster.namesrv_client()
     register(names, heartbeat_timeout_millis=20_000)
@@ -125,8 +117,7 @@ def test_a_stopping_broker_unregisters_before_it_closes(cluster):
 def test_a_broker_comes_back_to_a_name_server_that_was_restarted(cluster):
     port = cluster.namesrv.port
     cluster.namesrv.stop()
-    cluster.namesrv = NameServer(port=port, clock=cluster.clock, engine=cluster.engine)
-    cluster.namesrv.start()
+    cluster.namesrv = cluster.new_name_server(port)
     assert cluster.namesrv.table.route("TBW102") is None
     cluster.clock.advance(30_000)
     cluster.eventually(lambda: cluster.namesrv.table.route("TBW102") is not None)
@@ -167,13 +158,6 @@ def test_what_was_started_in_a_loop_is_stopped_there():
         assert not broker.is_running
 
     asyncio.run(inside())
-
-
-def test_blocking_code_needs_no_engine():
-    with NameServer(port=0) as names, Broker(names.address, port=0) as broker:
-        assert names.port
-        assert names.table.route("TBW102") is not None
-        assert broker.namesrv_addr == names.address
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:0", "host:x", "127.0.0.1:9876;bad"])

@@ -157,17 +157,6 @@ def test_settings_that_make_no_sense_change_nothing(names, body):
     assert settings_of(names) == before
 
 
-def test_changed_settings_are_written_down(tmp_path):
-    path = tmp_path / "namesrv.properties"
-
-    async def run() -> None:
-        async with NameServer(port=0, config=NameServerConfig(config_store_path=str(path))) as server:
-            server.update_config({"orderMessageEnable": "true"})
-
-    asyncio.run(run())
-    assert parse_properties(path.read_text())["orderMessageEnable"] == "true"
-
-
 def test_a_name_server_that_waits_gives_no_routes_at_first():
     async def run() -> None:
         clock = ManualClock()

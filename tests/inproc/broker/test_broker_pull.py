@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sprocketmq.broker.handlers.messages.pull import _JSON_ANSWER, _JSON_FOUND
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.record import decode_records
 
 
@@ -18,21 +18,6 @@ def bodies(answer) -> list[bytes]:
 def fill(client, count: int, **options) -> None:
     for n in range(count):
         assert client.send("flights", b"%d" % n, **options).code == 0
-
-
-def test_records_come_with_the_next_offset_and_the_range(client):
-    fill(client, 5)
-    answer = client.pull("g", "flights", 0, 2)
-    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
-    assert bodies(answer) == [b"2", b"3", b"4"]
-    assert answer.ext_fields == {
-        "suggestWhichBrokerId": "0",
-        "nextBeginOffset": "5",
-        "minOffset": "0",
-        "maxOffset": "5",
-        "topicSysFlag": "0",
-        "groupSysFlag": "0",
-    }
 
 
 def test_the_usual_answer_is_the_general_one_with_its_constant_values():
@@ -119,45 +104,8 @@ def test_without_a_subscription_of_its_own_the_heartbeat_decides(client):
     assert client.pull("g", "flights", expression=None).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
-def test_an_unknown_topic_or_queue_is_refused(client):
-    assert client.pull("g", "nowhere").code == ResponseCode.TOPIC_NOT_EXIST
-    fill(client, 1)
-    for queue_id in (-1, 4):
-        answer = client.pull("g", "flights", queue_id)
-        assert answer.code == ResponseCode.INVALID_PARAMETER
-        assert "0 to 3" in answer.remark
-
-
 @pytest.mark.parametrize("cluster", [{"auto_create_subscription_group": False}], indirect=True)
 def test_without_auto_creation_an_unknown_group_is_refused(client):
     fill(client, 1)
     assert client.pull("g", "flights").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert client.pull("TOOLS_CONSUMER", "flights").code == 0
-
-
-def test_a_broken_tag_expression_is_refused(client):
-    fill(client, 1)
-    assert client.pull("g", "flights", expression="||").code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-
-
-def test_lite_pull_is_the_same_pull(cluster, client):
-    fill(client, 2)
-    assert bodies(client.ask(RequestCode.LITE_PULL_MESSAGE, client.pull_header("g", "flights"))) == [b"0", b"1"]
-
-
-def test_a_pull_commits_the_offset_it_carries_only_when_it_says_so(cluster, client):
-    fill(client, 5)
-    client.pull("g", "flights", 0, 2)
-    assert cluster.broker.offsets.query("g", "flights", 0) == -1
-    client.pull("g", "flights", 0, 4, commit_offset=3)
-    assert cluster.broker.offsets.query("g", "flights", 0) == 3
-    assert cluster.broker.offsets.pull_offset("g", "flights", 0) == 5
-
-
-def test_a_large_pull_arrives_whole(client):
-    fill_body = b"z" * 7000
-    for n in range(40):
-        client.send("flights", fill_body, properties={"UNIQ_KEY": str(n)})
-    messages = client.messages("flights")
-    assert [message.message_id for message in messages] == [str(n) for n in range(40)]
-    assert all(message.body == fill_body for message in messages)

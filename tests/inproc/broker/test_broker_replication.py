@@ -239,13 +239,6 @@ def test_a_broker_in_memory_has_no_replication_port_unless_it_is_given_one(clust
     assert answer.code == ResponseCode.ILLEGAL_OPERATION
 
 
-def test_the_fast_port_answers_as_the_other_one(disk_cluster):
-    host, port = disk_cluster.broker.address.split(":")
-    answer = disk_cluster.client(f"{host}:{int(port) - 2}").ask(RequestCode.GET_ALL_TOPIC_CONFIG)
-    assert answer.code == 0
-    assert b"TBW102" in bytes(answer.body)
-
-
 def test_the_name_server_tells_a_slave_where_to_copy_from(disk_cluster):
     table = {name: TopicConfig(topic_name=name) for name in ("t", "u")}
     body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(topic_config_table=table))
@@ -326,11 +319,6 @@ def test_a_slave_that_does_not_acknowledge_is_a_timeout_and_the_message_is_store
     wait_for_slave(disk_cluster)
     assert client.send("flights", b"late").code == ResponseCode.FLUSH_SLAVE_TIMEOUT
     assert client.bodies() == [b"late"]
-
-
-@pytest.mark.parametrize("disk_cluster", [SYNC], indirect=True)
-def test_a_message_that_does_not_wait_is_answered_at_once(disk_cluster):
-    assert disk_cluster.client().send("flights", properties={"WAIT": "false"}).code == ResponseCode.SUCCESS
 
 
 @pytest.mark.parametrize("disk_cluster", [SYNC], indirect=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageRequestHeaderV2
@@ -33,28 +32,16 @@ def reply(client, *, to="asker", body=b"here you are", code=325, topic=REPLY_TOP
     return (client.begin if begin else client.ask)(code, header, body)
 
 
-class Asker:
+def asker_of(cluster, code=0):
     """A producer that takes pushed replies, answering ``code``."""
-
-    def __init__(self, cluster, code=0):
-        self.taken = []
-        self.client = cluster.client()
-
-        def take(connection, command):
-            self.taken.append(command)
-            return None if code is None else response(command, code, "so be it")
-
-        async def pool():
-            return ConnectionPool(take)
-
-        cluster.engine.run(self.client.pool.aclose())
-        self.client.pool = cluster.engine.run(pool())
-        self.client.heartbeat("asker", producer="CLIENT_INNER_PRODUCER")
+    asker = cluster.client(handle=lambda command: None if code is None else response(command, code, "so be it"))
+    asker.heartbeat("asker", producer="CLIENT_INNER_PRODUCER")
+    return asker
 
 
 @pytest.mark.parametrize("code", list(CODES))
 def test_a_reply_is_pushed_to_its_requester_and_stored(cluster, client, code):
-    asker = Asker(cluster)
+    asker = asker_of(cluster)
     answer = reply(client, code=code)
     (stored,) = client.messages(REPLY_TOPIC)
     assert (answer.code, answer.remark) == (0, None)
@@ -63,7 +50,7 @@ def test_a_reply_is_pushed_to_its_requester_and_stored(cluster, client, code):
     assert ext["MSG_REGION"] == "DefaultRegion"
     assert (stored.body, stored.flag) == (b"here you are", 9)
     assert props.PUSH_REPLY_TIME not in stored.properties
-    (push,) = asker.taken
+    (push,) = asker.pushed
     header = push.header(ReplyMessageRequestHeader)
     assert (push.code, bytes(push.body)) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"here you are")
     assert (header.producer_group, header.topic, header.flag, header.queue_id) == ("repliers", REPLY_TOPIC, 9, 0)
@@ -84,7 +71,7 @@ def test_a_reply_without_a_reachable_requester_is_stored_and_answered_with_a_rem
 
 
 def test_a_reply_that_the_requester_refuses_is_answered_with_a_remark(cluster, client):
-    Asker(cluster, code=1)
+    asker_of(cluster, code=1)
     answer = reply(client)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "refused the reply" in answer.remark
@@ -92,10 +79,10 @@ def test_a_reply_that_the_requester_refuses_is_answered_with_a_remark(cluster, c
 
 
 def test_a_reply_is_stored_even_if_its_requester_disconnects_during_the_push(cluster, client):
-    asker = Asker(cluster, code=None)
+    asker = asker_of(cluster, code=None)
     waiting = reply(client, begin=True)
-    cluster.eventually(lambda: asker.taken)
-    asker.client.close()
+    cluster.eventually(lambda: asker.pushed)
+    asker.close()
     answer = waiting.result(10)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "did not take the reply" in answer.remark
@@ -104,18 +91,18 @@ def test_a_reply_is_stored_even_if_its_requester_disconnects_during_the_push(clu
 
 def test_a_reply_goes_to_the_newest_connection_of_its_requester(cluster, client):
     """The old one may be dead without the broker knowing; and when it is seen to be closed, the new one stays."""
-    old, new = Asker(cluster), Asker(cluster)
+    old, new = asker_of(cluster), asker_of(cluster)
     assert reply(client).code == 0
-    assert (len(old.taken), len(new.taken)) == (0, 1)
-    old.client.close()
+    assert (len(old.pushed), len(new.pushed)) == (0, 1)
+    old.close()
     cluster.eventually(lambda: len(cluster.broker.producers.groups["CLIENT_INNER_PRODUCER"]) == 1)
     assert reply(client).code == 0
-    assert len(new.taken) == 2
+    assert len(new.pushed) == 2
 
 
 @pytest.mark.parametrize("cluster", [{"store_reply_message_enable": False}], indirect=True)
 def test_replies_need_not_be_stored(cluster, client):
-    Asker(cluster)
+    asker_of(cluster)
     answer = reply(client)
     assert (answer.code, answer.ext_fields["msgId"]) == (0, "0")
     assert client.messages(REPLY_TOPIC) == []
@@ -131,8 +118,8 @@ def test_replies_need_not_be_stored(cluster, client):
     ],
 )
 def test_a_reply_that_cannot_be_sent_is_refused_like_any_send(cluster, client, change, code):
-    asker = Asker(cluster)
+    asker = asker_of(cluster)
     answer = reply(client, **change)
     assert answer.code == code
     assert answer.remark
-    assert asker.taken == []
+    assert asker.pushed == []

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
 from pathlib import Path
 
 import pytest
 
 from golden.pipeline.scenes import send as frame
 from inproc.broker.written_to import WrittenTo
-from sprocketmq.errors import StoreLocked, StoreNotWritable
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
@@ -51,8 +49,7 @@ def test_a_message_that_fell_due_while_the_broker_was_down_comes_at_its_start(di
     disk_cluster.client().send("flights", b"due", delay_level=2)
     disk_cluster.broker.stop()
     disk_cluster.clock.advance(60_000)
-    disk_cluster.broker = disk_cluster.new_broker(disk_cluster.broker.port)
-    disk_cluster.broker.start()
+    disk_cluster.start_again(disk_cluster.broker.port)
     disk_cluster.clock.advance(0)
     assert [message.body for message in disk_cluster.client().messages("flights")] == [b"due"]
 
@@ -101,23 +98,6 @@ def test_delay_progress_is_not_written_before_the_copies_it_covers_are_on_the_di
     disk_cluster.eventually(path.exists)
 
 
-def test_the_configuration_files_are_what_apache_writes(disk_cluster):
-    client = disk_cluster.client()
-    client.send("flights", b"x", delay_level=1)
-    commit(client, 1)
-    disk_cluster.clock.advance(10_000)
-    disk_cluster.broker.stop()
-    topic = config(disk_cluster, "topics.json")["topicConfigTable"]["flights"]
-    assert topic.keys() >= {
-        *("order", "perm", "readQueueNums", "topicFilterType", "topicName", "topicSysFlag", "writeQueueNums")
-    }
-    group = config(disk_cluster, "subscriptionGroup.json")["subscriptionGroupTable"]["g"]
-    assert (group["retryMaxTimes"], group["retryQueueNums"], group["consumeEnable"]) == (16, 1, True)
-    raw = (Path(disk_cluster.store_dir) / "config" / "consumerOffset.json").read_bytes()
-    with pytest.raises(json.JSONDecodeError):  # integer keys unquoted, as fastjson writes them
-        json.loads(raw)
-
-
 def test_a_deleted_topic_that_held_the_newest_record_stays_deleted_after_a_kill(disk_cluster, tmp_path):
     client = disk_cluster.client()
     client.send("flights", b"newest")
@@ -157,15 +137,6 @@ def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cl
     disk_cluster.kill()
     assert disk_cluster.broker.topics.get("flights").read_queue_nums == 3
     assert [message.body for message in disk_cluster.client().messages("flights", 2)] == [b"x"]
-
-
-def test_a_directory_has_one_broker(disk_cluster):
-    with pytest.raises(StoreLocked):
-        disk_cluster.new_broker().start()
-    assert disk_cluster.client().send("flights").code == 0
-    # And the one that failed has overwritten nothing.
-    disk_cluster.restart_broker()
-    assert len(disk_cluster.client().messages("flights")) == 1
 
 
 # -- SYNC_FLUSH ------------------------------------------------------------------------------------------------------------------
@@ -271,15 +242,6 @@ def test_a_stop_flushes_and_answers_sends_that_wait_for_the_disk(disk_cluster):
     disk_cluster.eventually(lambda: len(flush.asked) == 1)
     disk_cluster.broker.stop()
     assert waiting.result(10).code == 0
-
-
-def test_a_store_that_cannot_be_written_answers_service_not_available(disk_cluster):
-    client = disk_cluster.client()
-    client.send("flights", b"x")
-    disk_cluster.on_loop(lambda: disk_cluster.broker.store.refuse_appends(StoreNotWritable("the disk is full")))
-    answer = client.send("flights", b"y")
-    assert (answer.code, answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
-    assert len(client.messages("flights")) == 1
 
 
 def delete_group(client):

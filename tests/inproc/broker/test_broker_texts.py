@@ -63,16 +63,6 @@ def test_a_long_header_closes_the_connection_in_either_encoding(side, serialize_
     assert (side.peer.closed, side.peer.written) == (True, b"")
 
 
-def test_long_tags_of_a_send_are_not_cached(side):
-    meanings = side.broker.identity.meanings
-    for number in range(20):
-        side.feed(send(i=f"UNIQ_KEY\x01{number:04}\x02TAGS\x01{number}{LONG}\x02"))
-    assert [answer.code for answer in side.peer.answers()] == [0] * 20
-    assert remembered(meanings._known) <= 20 * KIB
-    side.feed(send(i="UNIQ_KEY\x0199\x02TAGS\x01short\x02"))
-    assert list(meanings._known[0]) == ["short"]
-
-
 def test_a_long_filter_of_a_pull_is_not_cached(side):
     for number in range(20):
         tags = "||".join(f"t{number}x{tag}" for tag in range(1_000))

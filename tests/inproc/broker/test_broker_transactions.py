@@ -324,8 +324,7 @@ def forget_progress(cluster) -> None:
 def restart_without_progress(cluster):
     cluster.broker.stop()
     forget_progress(cluster)
-    cluster.broker = cluster.new_broker(cluster.broker.port)
-    cluster.broker.start()
+    cluster.start_again(cluster.broker.port)
     return producer(cluster, cluster.client())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from inproc.broker.test_broker_access import BOSS, FILE, WORKER, signing, with_accounts
-from inproc.broker.test_broker_replies import Asker, reply
+from inproc.broker.test_broker_replies import asker_of, reply
 from inproc.broker.test_broker_transactions import producer
 from inproc.broker.test_undeliverable import arrived, end_halves, let_time_pass, store, waiting
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
@@ -40,11 +40,11 @@ def test_a_reply_whose_topic_is_deleted_while_it_is_pushed_is_stored_nowhere(dis
     """Its record would make a queue without a topic, which the next start takes for a topic whose configuration was lost."""
     cluster, client = disk_cluster, disk_cluster.client()
     create(client, "replies").result(10)
-    asker = Asker(cluster, code=None)
+    asker = asker_of(cluster, code=None)
     pushing = reply(client, topic="replies", begin=True)
-    cluster.eventually(lambda: asker.taken)
+    cluster.eventually(lambda: asker.pushed)
     assert delete(cluster.client(), "replies").result(10).code == 0
-    asker.client.close()
+    asker.close()
     assert pushing.result(20).code == ResponseCode.SYSTEM_ERROR
     assert [queue for queue in cluster.broker.store.queues() if queue[0] == "replies"] == []
     cluster.restart_broker()

@@ -12,7 +12,6 @@ import pytest
 
 from inproc.broker.conftest import Fields
 from interop.large_tables import compressed_registration, dumped
-from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.core.cluster.namesrv_table import NamesrvTable
 from sprocketmq.wire.bodies import DataVersion, RegistrationTopics
@@ -100,22 +99,16 @@ def test_a_registration_that_is_interrupted_is_brought_by_the_next_one(cluster):
 
 
 def test_a_registration_that_is_too_large_is_refused_in_one_sentence(cluster):
-    server = NameServer(
-        port=0, config=NameServerConfig(max_registration_bytes=100_000), engine=cluster.engine, clock=cluster.clock
-    )
-    server.start()
-    try:
-        client = cluster.client(server.address)
-        for header, body in (
-            (fields(), registration(MANY)),
-            (fields(compressed="true"), compressed_registration(MANY)),
-        ):
-            answer = client.ask(103, header, body)
-            assert answer.code == 1
-            assert "100000" in answer.remark
-        assert server.table.topics() == []
-    finally:
-        server.stop()
+    server = cluster.new_name_server(max_registration_bytes=100_000)
+    client = cluster.client(server.address)
+    for header, body in (
+        (fields(), registration(MANY)),
+        (fields(compressed="true"), compressed_registration(MANY)),
+    ):
+        answer = client.ask(103, header, body)
+        assert answer.code == 1
+        assert "100000" in answer.remark
+    assert server.table.topics() == []
 
 
 @pytest.mark.parametrize("cluster", [{"split_registration_size": 5}], indirect=True)

@@ -15,7 +15,7 @@ import pytest
 from inproc.broker.conftest import Fields
 from interop.large_tables import Sizes, fill
 from sprocketmq.broker import chunked_work
-from sprocketmq.broker.chunked_work import CHUNK_SIZE, in_chunks
+from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.wire.text import fastjson
 
@@ -103,16 +103,6 @@ def test_what_the_clock_begins_is_done_in_steps(large, turns, name):
     large.eventually(work.done)
     assert large.on_loop(work.exception) is None
     assert turns.count >= SIZES.topics // CHUNK_SIZE - 1
-
-
-def test_a_step_is_a_number_of_things_and_nobody_waits_after_the_last(turns, cluster):
-    async def shares(count: int) -> list[int]:
-        return [len(share) async for share in in_chunks(range(count), 10)]
-
-    for count, expected in ((0, []), (10, [10]), (11, [10, 1]), (30, [10, 10, 10])):
-        turns.count = 0
-        assert cluster.engine.run(shares(count)) == expected
-        assert turns.count == max(0, len(expected) - 1)
 
 
 def test_a_peer_has_one_long_answer_in_work_and_all_peers_together_take_one_step_a_turn(large, turns):

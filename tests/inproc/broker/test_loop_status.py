@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from test_broker_relay import Answering
+from test_broker_relay import answering
 from test_loop_share import Turns, turns  # noqa: F401 - a fixture
 
 from sprocketmq.broker.handlers.messages import relay
@@ -29,8 +29,8 @@ def status(client):
 
 def test_the_status_of_a_member_with_many_queues_is_read_in_steps_and_in_full(cluster, client, turns):  # noqa: F811
     told = table(5_000)
-    Answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=told).encode()))
-    Answering(cluster, "c2", telling(GetConsumerStatusBody().encode()))
+    answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=told).encode()))
+    answering(cluster, "c2", telling(GetConsumerStatusBody().encode()))
     turns.count = 0
     answer = status(client)
     assert GetConsumerStatusBody.decode(answer.body).consumer_table == {"c1": told, "c2": {}}
@@ -55,8 +55,8 @@ def test_the_status_of_a_member_with_many_queues_is_read_in_steps_and_in_full(cl
     ids=["text", "list", "boolean", "part", "blanks", "escapes", "nested", "elsewhere", "fields", "behind", "utf-8"],
 )
 def test_a_member_with_another_answer_is_left_out_after_a_step(cluster, client, turns, body):  # noqa: F811
-    Answering(cluster, "odd", telling(body))
-    Answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=table(1)).encode()))
+    answering(cluster, "odd", telling(body))
+    answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=table(1)).encode()))
     turns.count = 0
     answer = status(client)
     assert GetConsumerStatusBody.decode(answer.body).consumer_table == {"c1": table(1)}
@@ -65,8 +65,8 @@ def test_a_member_with_another_answer_is_left_out_after_a_step(cluster, client, 
 
 def test_a_member_has_no_more_queues_than_a_topic(cluster, client, monkeypatch):
     monkeypatch.setattr(relay, "MAX_QUEUES", 500)
-    Answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=table(500)).encode()))
-    Answering(cluster, "c2", telling(GetConsumerStatusBody(message_queue_table=table(600)).encode()))
+    answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=table(500)).encode()))
+    answering(cluster, "c2", telling(GetConsumerStatusBody(message_queue_table=table(600)).encode()))
     assert GetConsumerStatusBody.decode(status(client).body).consumer_table == {"c1": table(500)}
 
 
@@ -74,9 +74,9 @@ def test_the_answers_of_all_members_must_fit_into_a_frame(cluster, client, monke
     body = GetConsumerStatusBody(message_queue_table=table(100)).encode()
     monkeypatch.setattr(relay, "_MOST_STATUS_BYTES", 2 * len(body))
     for name in ("c1", "c2"):
-        Answering(cluster, name, telling(body))
+        answering(cluster, name, telling(body))
     assert status(client).code == 0
-    Answering(cluster, "c3", telling(body))
+    answering(cluster, "c3", telling(body))
     refusal = status(client)
     assert refusal.code == ResponseCode.SYSTEM_ERROR
     assert refusal.remark == (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inproc.broker.conftest import Fields
-from sprocketmq.broker import Broker, NameServer, NameServerConfig
+from sprocketmq.broker import Broker, NameServer
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
 
@@ -203,17 +203,13 @@ def namesrv_flood(server: NameServer, name: str, ask: Callable[..., Any]) -> tup
 
 @pytest.mark.parametrize("name", ["keys", "namespaces", "bytes of values", "brokers", "topics"])
 def test_ten_times_its_bound_leaves_a_table_of_the_name_server_at_its_bound(cluster, name):
-    config = NameServerConfig(max_kv_config_keys=BOUND, max_kv_config_bytes=100, max_brokers=BOUND, max_topics=60)
-    server = NameServer(port=0, config=config, engine=cluster.engine, clock=cluster.clock)
-    server.start()
-    try:
-        client = cluster.client(server.address)
+    limits = {"max_kv_config_keys": BOUND, "max_kv_config_bytes": 100, "max_brokers": BOUND, "max_topics": 60}
+    server = cluster.new_name_server(**limits)
+    client = cluster.client(server.address)
 
-        def ask(code: int, wrapper: bytes = b"", **fields: str) -> Any:
-            return client.ask(RequestCode(code), Fields(fields), wrapper)
+    def ask(code: int, wrapper: bytes = b"", **fields: str) -> Any:
+        return client.ask(RequestCode(code), Fields(fields), wrapper)
 
-        length, bound = namesrv_flood(server, name, ask)
-        assert cluster.on_loop(length) <= bound
-        cluster.on_loop(server.table.check_invariants)
-    finally:
-        server.stop()
+    length, bound = namesrv_flood(server, name, ask)
+    assert cluster.on_loop(length) <= bound
+    cluster.on_loop(server.table.check_invariants)

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from inproc.broker.power_cuts import SETTINGS, start_after_the_cut
-from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, SubscriptionGroupConfig, UserInfo
 from sprocketmq.wire.codes import RequestCode
@@ -162,10 +161,7 @@ def test_acknowledged_changes_survive_a_power_cut(disk, accounts, disk_cluster, 
 @pytest.mark.parametrize("action", ["create", "update", "delete"])
 def test_acknowledged_changes_of_the_name_server_survive_a_power_cut(disk, cluster, tmp_path, action):
     def server_on(folder):
-        config = NameServerConfig(kv_config_path=str(folder / "namesrv/kvConfig.json"))
-        server = NameServer(port=0, clock=cluster.clock, engine=cluster.engine, config=config)
-        server.start()
-        return server
+        return cluster.new_name_server(kv_config_path=str(folder / "namesrv/kvConfig.json"))
 
     server = server_on(disk.root)
     client = cluster.client(server.address)
@@ -179,4 +175,3 @@ def test_acknowledged_changes_of_the_name_server_survive_a_power_cut(disk, clust
     for seed in range(CUTS):
         server = server_on(tmp_path / f"cut{seed}")
         assert server.kv_config.get("made", "key") == {"create": "1", "update": "2", "delete": None}[action]
-        server.stop()

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.store import config_files
 from sprocketmq.store.files.mapped_file import not_writable
 from sprocketmq.wire import bodies, requests
@@ -198,25 +197,20 @@ def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster, d
 
 def test_key_values_of_a_name_server_are_answered_with_an_error_and_written_later(cluster, disk, tmp_path):
     path, settings = tmp_path / "kvConfig.json", tmp_path / "namesrv.properties"
-    config = NameServerConfig(kv_config_path=str(path), config_store_path=str(settings))
-    server = NameServer(port=0, clock=cluster.clock, engine=cluster.engine, config=config)
-    server.start()
-    try:
-        client = cluster.client(server.address)
-        put = PutKVConfigRequestHeader("ns", "key", "value")
-        disk.is_full = True
-        for _ in range(2):
-            answer = client.ask(RequestCode.PUT_KV_CONFIG, put)
-            assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
-            assert "the disk is full" in answer.remark
-        gone = client.do(requests.name_servers.DELETE_KV_CONFIG, "ns", "other")
-        assert gone.code == ResponseCode.SERVICE_NOT_AVAILABLE, "what came before is not on the disk either"
-        changed = client.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false")
-        assert changed.code == ResponseCode.SERVICE_NOT_AVAILABLE
-        disk.is_full = False
-        assert not path.exists()
-        cluster.clock.advance(ROUND_MS)
-        cluster.eventually(path.exists)
-        assert json.loads(path.read_text())["configTable"] == {"ns": {"key": "value"}}
-    finally:
-        server.stop()
+    server = cluster.new_name_server(kv_config_path=str(path), config_store_path=str(settings))
+    client = cluster.client(server.address)
+    put = PutKVConfigRequestHeader("ns", "key", "value")
+    disk.is_full = True
+    for _ in range(2):
+        answer = client.ask(RequestCode.PUT_KV_CONFIG, put)
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "the disk is full" in answer.remark
+    gone = client.do(requests.name_servers.DELETE_KV_CONFIG, "ns", "other")
+    assert gone.code == ResponseCode.SERVICE_NOT_AVAILABLE, "what came before is not on the disk either"
+    changed = client.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false")
+    assert changed.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    disk.is_full = False
+    assert not path.exists()
+    cluster.clock.advance(ROUND_MS)
+    cluster.eventually(path.exists)
+    assert json.loads(path.read_text())["configTable"] == {"ns": {"key": "value"}}

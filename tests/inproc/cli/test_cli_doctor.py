@@ -186,18 +186,6 @@ def test_the_doctor_reports_a_stuck_listener_with_its_line(patient, kind):
     assert "has offset 0, id " in found["evidence"][-1]
 
 
-def test_the_doctor_reports_a_failing_listener_with_its_exception(patient):
-    def refuse(message: rmq.MessageExt) -> None:
-        raise ValueError("no such account")
-
-    patient.send(3)
-    patient.member(refuse)
-    found = patient.becomes("listener fails")
-    told = "\n".join(found["evidence"])
-    assert "failures a second in the last minute" in told
-    assert "ValueError: no such account, refuse(" in told
-
-
 def test_the_doctor_names_the_message_that_an_orderly_queue_waits_for(patient):
     def refuse(messages: Any, context: Any) -> None:
         raise ValueError("no such account")
@@ -266,16 +254,6 @@ def test_retries_that_wait_are_told_beside_the_lag_with_and_without_members(pati
     found = patient.becomes("no member online")
     assert "retries that are due: 0, that wait for their time: 3" in found["evidence"]
     assert "3 failed messages to try again are lost with it" in patient.ok("group delete GROUP --yes").err
-
-
-def test_a_listener_that_never_succeeded_fails_also_when_its_last_failure_is_long_ago(patient):
-    patient.send(1)
-    patient.member(_fails)
-    patient.becomes("listener fails")
-    with patient.server.admin() as admin:
-        (info,) = admin.running_infos(patient.group).values()
-    assert info.user_consumer_info[bodies.FAILED_SINCE_START] == "1"
-    assert info.user_consumer_info[bodies.CONSUMED_SINCE_START] == "0"
 
 
 def test_new_queues_are_no_mistake_of_the_members(patient):

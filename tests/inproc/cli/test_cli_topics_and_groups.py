@@ -22,48 +22,6 @@ def send(server: EmbeddedRocketMQ, topic: str, count: int) -> None:
             producer.send(rmq.Message(topic, b"%d" % number))
 
 
-def test_a_dry_run_changes_nothing_whatever_the_command(server, line):
-    line.ok("topic create dry --queues 2")
-    line.ok("group create dry")
-    line.ok("group reset dry --topic dry --to earliest --yes")
-    send(server, "dry", 5)
-
-    def state() -> tuple[object, ...]:
-        with server.admin() as admin:
-            settings = {
-                key: value for key, value in admin.broker_config("broker-a").items() if not key.startswith("timer")
-            }
-            return (
-                admin.topic_config("dry"),
-                admin.group_config("dry"),
-                admin.consumer_progress("dry"),
-                settings,
-                admin.topics(),
-                admin.groups(),
-            )
-
-    before = state()
-    for command in (
-        "topic create dry2",
-        "topic alter dry --queues 9",
-        "topic perm dry r",
-        "topic delete dry",
-        "group create dry2",
-        "group alter dry --disable",
-        "group delete dry --progress",
-        "group reset dry --topic dry --to latest",
-        "group reset dry --topic dry --queue broker-a/0 --offset 0",
-        "group clone dry dry3",
-        "broker config set broker-a maxMessageSize=1000",
-        "broker drain broker-a",
-        "dead-letters purge dry",
-    ):
-        ended = line.ok(f"{command} --dry-run")
-        assert "would " in ended.out, command
-        assert line.ok(f"{command} --dry-run --json").json["dry_run"] is True
-    assert state() == before
-
-
 def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line):
     line.ok("topic create twice")
     line.ok("group create twice")

@@ -13,9 +13,8 @@ import pytest
 from starlette.routing import Route
 
 import sprocketmq as rmq
-from cli_run import CommandLine
+from cli_run import CommandLine, commands
 from console_server import RunningConsole
-from sprocketmq.cli.main import app
 from sprocketmq.console.app import make_app
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
@@ -34,7 +33,8 @@ WRITES: Final = {
     code.value
     for code in RequestCode
     if code.name.startswith(("SEND_", "UPDATE_", "DELETE_", "CREATE_", "RESET_", "INVOKE_BROKER_TO_RESET", "AUTH_CREATE", "AUTH_UPDATE",
-                             "AUTH_DELETE", "REGISTER_", "CONSUMER_SEND", "END_", "HEART_BEAT", "LOCK_", "CLEAN_", "CLONE_", "SET_"))
+                             "AUTH_DELETE", "REGISTER_TOPIC", "WIPE_", "ADD_WRITE", "PUT_", "CONSUMER_SEND", "END_", "HEART_BEAT", "LOCK_",
+                             "CLEAN_", "CLONE_", "SET_"))
 }  # fmt: skip
 
 
@@ -73,18 +73,17 @@ class Recorded:
         )
         server._on_loop(lambda: server.broker.groups.delete("deleted", 0))  # its dead letters stay
         self.before = self.state()
-        broker = server.broker
-        for code, handler in broker._handlers.items():
-            broker._handlers[code] = self._noting(code, handler)
+        for service in (server._namesrv, server._broker):
+            service.intercept = self._noting(service.intercept)
 
     @staticmethod
     def _fail(message: rmq.MessageExt) -> None:
         raise ValueError("no")
 
-    def _noting(self, code: Any, handler: Any) -> Any:
-        def noting(*arguments: Any, **named: Any) -> Any:
-            self.codes.add(int(code))
-            return handler(*arguments, **named)
+    def _noting(self, intercept: Any) -> Any:
+        def noting(connection: Any, command: Any, handler: Any) -> Any:
+            self.codes.add(command.code)
+            return intercept(connection, command, handler)
 
         return noting
 
@@ -108,17 +107,6 @@ class Recorded:
 @pytest.fixture(scope="module")
 def recorded(server: EmbeddedRocketMQ) -> Recorded:
     return Recorded(server)
-
-
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
 
 
 def values_of(path: str, name: str, recorded: Recorded) -> tuple[str, ...]:
@@ -159,7 +147,7 @@ def lines(path: str, command: click.Command, recorded: Recorded) -> Iterator[lis
             yield [*path.split(), *values[: len(chosen)], *options]
 
 
-SHOWING: Final = {path: command for path, command in commands(app) if path not in ACTS}
+SHOWING: Final = {" ".join(words): command for words, command in commands() if " ".join(words) not in ACTS}
 
 
 @pytest.mark.parametrize(

@@ -175,10 +175,6 @@ def test_certificates_are_read_again_while_broker_and_name_server_run(tmp_path):
         ({"tls.server.mode": "enforcing"}, "tls.server.certPath"),
         ({"tls.server.mode": "sometimes"}, "tls.server.mode"),
         ({"tls.config.file": "/nowhere/tls.properties"}, "/nowhere/tls.properties"),
-        ({"maxConnections": "0"}, "maxConnections"),
-        ({"com.rocketmq.remoting.frameMaxLength": "12"}, "frameMaxLength"),
-        ({"slowReaderTimeoutMillis": "-1"}, "slowReaderTimeoutMillis"),
-        ({"maxParkedPulls": "-1"}, "maxParkedPulls"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(settings, named):

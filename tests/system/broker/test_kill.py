@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import defaultdict
 from functools import partial
@@ -14,9 +13,8 @@ import pytest
 import sprocketmq as rmq
 from interop.apache_cluster import free_ports
 from interop.child import poll_until
-from interop.send_ledger import BROKER_CONF, SendLedger, kill_repeatedly
+from interop.send_ledger import BROKER_CONF
 from interop.sprocket_server import SprocketServer
-from sprocketmq.store.tools.check import StoreSummary, check_directory
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,38 +24,6 @@ def ports() -> tuple[int, int]:
     """Two fixed ports, so that ids and clients outlive a restart."""
     first = free_ports(1)
     return first, first + 1
-
-
-@pytest.fixture
-def ledger() -> SendLedger:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    return SendLedger(seed)
-
-
-def settle(server: SprocketServer, ledger: SendLedger) -> None:
-    """After the last kill: all is there, all that was delayed arrives, a clean stop leaves a sound store that a start only reads."""
-    server.start(60)
-    assert ledger.audit(server.namesrv_addr) == []
-    poll_until(lambda: not ledger.undelivered(server.namesrv_addr), "delayed messages are delivered", pause_s=0.2)
-    assert ledger.audit(server.namesrv_addr) == []
-    assert server.stop_process() == 0
-    summary = StoreSummary()
-    assert [str(problem) for problem in check_directory(server.store_dir, summary=summary)] == []
-    assert summary.record_count >= len(ledger.receipts)
-    server.start(60)
-    assert ledger.audit(server.namesrv_addr) == []
-    assert server.stop_process() == 0
-
-
-def test_kills_under_sync_flush_lose_nothing_and_double_nothing(tmp_path, ledger):
-    server = SprocketServer(tmp_path / "store", ports=ports(), flushDiskType="SYNC_FLUSH", **BROKER_CONF)
-    try:
-        kill_repeatedly(server, ledger, 3)
-        settle(server, ledger)
-    finally:
-        server.stop()
-    assert ledger.cut_off >= 3
 
 
 def test_a_consumer_that_lives_through_kills_misses_nothing_and_its_progress_neither_runs_ahead_nor_is_lost(tmp_path):

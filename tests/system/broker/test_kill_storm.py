@@ -18,8 +18,9 @@ KINDS = {"send", "send v1", "batch", "delayed", "half", "end", "commit", "send b
 
 def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_no_promise(tmp_path):
     seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    with KillStorm(tmp_path, free_ports(1), seed, check_every=10) as storm:
+    settings = {"flushDiskType": ("ASYNC_FLUSH", "SYNC_FLUSH")[seed % 2]}
+    print(f"seed {seed}, {settings}")
+    with KillStorm(tmp_path, free_ports(1), seed, check_every=10, settings=settings) as storm:
         for _ in storm.run(20):
             pass
         storm.settle()

@@ -17,9 +17,10 @@ from interop.child import Child, poll_until
 from interop.remoting import Answer, Asking, ask
 from interop.sprocket_server import SprocketServer
 from sprocketmq.store.tools.check import check_directory
+from system.broker.floods import PULL, send_fields
 
 resource = pytest.importorskip("resource")
-SEND_MESSAGE, PULL_MESSAGE, GET_BROKER_CONFIG = 10, 11, 26
+SEND_MESSAGE, PULL_MESSAGE, GET_BROKER_CONFIG = 310, 11, 26
 CONF = {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1_000, "maxIndexNum": 1_000, "timerWheelEnable": True}
 
 
@@ -42,20 +43,11 @@ def parent(tmp_path: Path) -> Iterator[Path]:
 
 
 def sending(topic: str, queue_id: int) -> tuple[int, dict[str, str], bytes]:
-    fields = {
-        "producerGroup": "g", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "8",
-        "queueId": str(queue_id), "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "properties": "UNIQ_KEY\x01k\x02",
-    }  # fmt: skip
-    return SEND_MESSAGE, fields, b"body"
+    return SEND_MESSAGE, send_fields(topic) | {"e": str(queue_id), "i": "UNIQ_KEY\x01k\x02"}, b"body"
 
 
 def pulling(topic: str, queue_id: int) -> tuple[int, dict[str, str], bytes]:
-    fields = {
-        "consumerGroup": "readers", "topic": topic, "queueId": str(queue_id), "queueOffset": "0", "maxMsgNums": "32",
-        "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-        "expressionType": "TAG",
-    }  # fmt: skip
-    return PULL_MESSAGE, fields, b""
+    return PULL_MESSAGE, {**PULL, "topic": topic, "queueId": str(queue_id)}, b""
 
 
 def send(server: SprocketServer, topic: str, queue_id: int = 0) -> Answer:

@@ -15,21 +15,18 @@ from interop.send_ledger import read_topic
 from interop.sprocket_server import SprocketServer
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.records.message import MessageExt
+from system.broker.floods import send_fields
 
 pytestmark = pytest.mark.timeout(300)
 
 TOPIC = "waiting"
-SEND_MESSAGE = 10
+SEND_MESSAGE = 310
 KILLS = 5
 
 
 def send(server: SprocketServer, body: str, name: str, value: int) -> None:
-    properties = f"UNIQ_KEY\x01{body}\x02{name}\x01{value}\x02"
-    ext = {
-        "producerGroup": "producers", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1", "queueId": "0",
-        "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "reconsumeTimes": "0", "properties": properties,
-    }  # fmt: skip
-    assert ask(server.broker_addr, SEND_MESSAGE, ext, body.encode()).code == 0
+    fields = send_fields(TOPIC, {"UNIQ_KEY": body, name: str(value)})
+    assert ask(server.broker_addr, SEND_MESSAGE, fields, body.encode()).code == 0
 
 
 def delivered(server: SprocketServer) -> list[MessageExt]:

@@ -7,7 +7,7 @@ import asyncio
 import gc
 import socket
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -17,16 +17,9 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
-from sprocketmq.wire.frames.command import Command, encode_command, request, response
+from sprocketmq.wire.frames.command import Command, request, response
 
 ECHO, PARK, BUG, ASK_BACK = 900, 901, 902, 903
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine("test-engine")
-    yield engine
-    engine.close()
 
 
 def serve(connection: Connection, command: Command) -> Command | None:
@@ -186,24 +179,6 @@ def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine):
     with_server(engine, scenario)
 
 
-def test_answers_in_another_order_than_the_requests_are_matched(engine):
-    async def scenario(server: Server, address: str) -> list[bytes]:
-        pool = ConnectionPool()
-        asked = [asyncio.ensure_future(pool.invoke(address, request(PARK, body=b"%d" % n), 60_000)) for n in range(5)]
-        parked: list[Command] = []
-        while len(parked) < 5:
-            await asyncio.sleep(0.005)
-            parked = next((one.state["parked"] for one in server.connections if "parked" in one.state), [])
-        (connection,) = server.connections
-        for command in reversed(parked):
-            connection.send(response(command, 0, body=bytes(command.body)))
-        answers = await asyncio.gather(*asked)
-        await pool.aclose()
-        return [bytes(answer.body) for answer in answers]
-
-    assert with_server(engine, scenario) == [b"%d" % n for n in range(5)]
-
-
 def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaque(engine):
     async def scenario(server: Server, address: str) -> bytes:
         pool = ConnectionPool(lambda connection, command: response(command, 0, body=b"from the client"))
@@ -250,22 +225,6 @@ def test_a_request_without_answer_raises_after_its_timeout(engine):
     assert with_server(engine, scenario) == 0
 
 
-def test_requests_in_flight_fail_when_the_peer_goes_away(engine):
-    async def scenario(server: Server, address: str) -> None:
-        pool = ConnectionPool()
-        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 60_000))
-        while not any(connection.state.get("parked") for connection in server.connections):
-            await asyncio.sleep(0.005)
-        for connection in server.connections:
-            connection.abort()
-        with pytest.raises(ConnectionLost):
-            await parked
-        assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0, "the next call opens a new connection"
-        await pool.aclose()
-
-    with_server(engine, scenario)
-
-
 @pytest.mark.parametrize(
     ("what", "sent"),
     [
@@ -287,21 +246,6 @@ def test_bytes_that_break_the_protocol_close_that_connection_only(engine, what, 
         assert await asyncio.wait_for(reader.read(), 5) == b"", f"{what} must be answered by closing"
         writer.close()
         assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0, "everybody else is served on"
-        await pool.aclose()
-
-    with_server(engine, scenario)
-
-
-def test_half_a_frame_waits_and_delays_no_other_connection(engine):
-    async def scenario(server: Server, address: str) -> None:
-        frame = encode_command(request(ECHO, body=b"in two halves"))
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(frame[:9])
-        pool = ConnectionPool()
-        assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0
-        writer.write(frame[9:])
-        assert await asyncio.wait_for(reader.readexactly(4), 5)
-        writer.close()
         await pool.aclose()
 
     with_server(engine, scenario)

@@ -5,22 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine("test-engine")
-    yield engine
-    engine.close()
 
 
 def test_close_cancels_what_runs_and_ends_the_thread():
@@ -122,47 +113,6 @@ def test_a_result_after_the_timeout_is_passed_on_before_the_callers_next_corouti
     timer.join()
 
 
-def test_closing_the_engine_ends_the_wait_of_a_blocking_caller():
-    engine = Engine("test-closing")
-    started = threading.Event()
-    seen: list[BaseException] = []
-
-    async def forever() -> None:
-        started.set()
-        await asyncio.sleep(3600)
-
-    def wait() -> None:
-        try:
-            engine.run(forever())
-        except concurrent.futures.CancelledError as error:
-            seen.append(error)
-
-    caller = threading.Thread(target=wait)
-    caller.start()
-    assert started.wait(30)
-    engine.close()
-    caller.join(30)
-    assert [type(error) for error in seen] == [concurrent.futures.CancelledError]
-
-
-def test_a_forked_child_gets_an_engine_of_its_own():
-    parent = Engine.shared()
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:  # the child must leave by _exit: pytest's state is the parent's
-        try:
-            fresh = Engine.shared()
-            verdict = b"own" if fresh is not parent and fresh.run(asyncio.sleep(0, "ok")) == "ok" else b"same"
-        except BaseException as error:  # noqa: BLE001 - reported through the pipe
-            verdict = repr(error).encode()
-        os.write(write_end, verdict)
-        os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        assert pipe.read() == b"own"
-    os.waitpid(pid, 0)
-
-
 def test_the_manual_clock_runs_timers_in_due_order_and_chains_of_them(engine):
     clock = ManualClock(start_ms=1_000)
     fired: list[tuple[str, int]] = []
@@ -200,17 +150,3 @@ def test_a_timer_that_a_running_callback_is_about_to_set_is_not_passed_by(engine
     assert began.wait(60)
     clock.advance(100)
     assert fired.is_set()
-
-
-def test_sleeping_on_the_manual_clock_takes_no_real_time(engine):
-    clock = ManualClock()
-    before = clock.now_ms()
-
-    async def nap() -> int:
-        await clock.sleep(3_600_000)
-        return clock.now_ms() - before
-
-    future = engine.submit(nap())
-    engine.run(asyncio.sleep(0))
-    clock.advance(3_600_000)
-    assert future.result(60) == 3_600_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -19,15 +19,6 @@ from sprocketmq.wire.frames.command import Command, encode_command, request, res
 
 ECHO, LARGE = 900, 904
 LARGE_BYTES = 256 * 1024
-# High-water mark, what one read may gather beyond it, and one answer.
-MAX_UNSENT_BYTES = (4 + 1) * 1024 * 1024 + 2 * LARGE_BYTES
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine("test-limits")
-    yield engine
-    engine.close()
 
 
 class Servant:
@@ -132,66 +123,6 @@ def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine):
     with_server(engine, scenario, max_idle_s=2.0)
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["all in one read", "one after the other"])
-def test_a_peer_that_never_reads_does_not_grow_our_memory(engine, at_once):
-    count = 400  # a hundred megabytes of answers
-
-    async def scenario(server: Server, servant: Servant, address: str) -> None:
-        with raw(address) as deaf:
-            loop = asyncio.get_running_loop()
-            requests = asked(LARGE, count)
-            if at_once:
-                await loop.sock_sendall(deaf, requests)
-            else:
-                size = len(requests) // count
-                for number in range(60):
-                    await loop.sock_sendall(deaf, requests[number * size : (number + 1) * size])
-                    await asyncio.sleep(0)
-            await until(lambda: servant.connections and servant.connections[0].is_congested)
-            (connection,) = servant.connections
-            for _ in range(20):
-                await honest(address)
-                assert connection.unsent_bytes <= MAX_UNSENT_BYTES
-            served = servant.served
-            await honest(address)
-            assert servant.served == served + 1, "the handler is not fed for who does not read"
-
-    with_server(engine, scenario)
-
-
-def test_a_peer_that_reads_late_gets_every_answer_in_order(engine):
-    count = 100
-
-    async def scenario(server: Server, servant: Servant, address: str) -> None:
-        with raw(address) as late:
-            loop = asyncio.get_running_loop()
-            await loop.sock_sendall(late, asked(LARGE, count) + asked(ECHO, 1))
-            await until(lambda: servant.connections and servant.connections[0].is_congested)
-            late.setblocking(False)
-            reader, writer = await asyncio.open_connection(sock=late)
-            for number in range(count + 1):
-                frame = await asyncio.wait_for(
-                    reader.readexactly(int.from_bytes(await reader.readexactly(4), "big")), 30
-                )
-                assert f'"opaque":{number % count}'.encode() in frame[:200]
-            assert servant.served == count + 1
-            writer.close()
-            await writer.wait_closed()
-
-    with_server(engine, scenario)
-
-
-def test_a_peer_that_reads_nothing_for_long_is_cut_off_and_counted(engine):
-    async def scenario(server: Server, servant: Servant, address: str) -> None:
-        with raw(address) as deaf:
-            await asyncio.get_running_loop().sock_sendall(deaf, asked(LARGE, 400))
-            await until(lambda: server.cut_off_connections == 1)
-            await until(lambda: not server.connections)
-            await honest(address)
-
-    with_server(engine, scenario, slow_reader_timeout_s=0.4)
-
-
 @pytest.mark.parametrize("count", [400, 12], ids=["whose requests wait", "half-closed"])
 def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine, count):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
@@ -208,34 +139,6 @@ def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine, count):
             await honest(address)
 
     with_server(engine, scenario, slow_reader_timeout_s=2.0, send_buffer_bytes=8_192)
-
-
-def test_a_peer_that_always_has_as_much_to_read_as_before_stays_while_it_reads(engine, monkeypatch):
-    async def scenario(server: Server, servant: Servant, address: str) -> None:
-        looks = 0
-        look = server._check_slow_reader
-
-        def counted(connection: Connection, now_s: float) -> None:
-            nonlocal looks
-            looks += 1
-            look(connection, now_s)
-
-        monkeypatch.setattr(server, "_check_slow_reader", counted)
-        with raw(address) as reader:
-            loop = asyncio.get_running_loop()
-            await loop.sock_sendall(reader, asked(LARGE, 12))
-            await until(lambda: servant.served == 12)
-            read, more = 0, 0
-            while looks < 12:
-                read += len(await asyncio.wait_for(loop.sock_recv(reader, 1 << 16), 30))
-                while read > (more + 1) * LARGE_BYTES:
-                    more += 1
-                    await loop.sock_sendall(reader, asked(LARGE, 1))
-                await asyncio.sleep(0.01)
-            assert more > 3
-            assert server.cut_off_connections == 0
-
-    with_server(engine, scenario, slow_reader_timeout_s=1.0, send_buffer_bytes=8_192)
 
 
 class Peer:
@@ -281,31 +184,6 @@ def test_a_peer_that_says_nothing_more_gets_all_answers_that_it_reads(engine):
             while data := await asyncio.wait_for(loop.sock_recv(half, 1 << 20), 30):
                 read += len(data)
             assert read > 10 * LARGE_BYTES
-
-    with_server(engine, scenario)
-
-
-def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end(engine):
-    async def scenario(server: Server, servant: Servant, address: str) -> None:
-        ran: list[str] = []
-        with raw(address) as peer:
-            loop = asyncio.get_running_loop()
-            await loop.sock_sendall(peer, asked(LARGE, 60))
-            await until(lambda: servant.connections and servant.connections[0].is_congested)
-            (connection,) = servant.connections
-            connection.when_writable(lambda: ran.append("later"))
-            assert ran == []
-            while not ran:
-                await asyncio.wait_for(loop.sock_recv(peer, 1 << 20), 30)
-            while servant.served < 60 or connection.is_congested or connection.unsent_bytes:
-                await asyncio.wait_for(loop.sock_recv(peer, 1 << 20), 30)
-            connection.when_writable(lambda: ran.append("at once"))
-            await loop.sock_sendall(peer, asked(LARGE, 60))
-            await until(lambda: connection.is_congested)
-            connection.when_writable(lambda: ran.append("never"))
-        await until(lambda: connection.is_closed)
-        await honest(address)
-        assert ran == ["later", "at once"]
 
     with_server(engine, scenario)
 

@@ -18,9 +18,7 @@ import pytest
 import trustme
 
 from sprocketmq.errors import ConfigurationError, NetworkError
-from sprocketmq.net.bounded_protocol import TLS_BUFFER_BYTES
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine, new_event_loop
 from sprocketmq.net.server import Limits, Server
@@ -31,13 +29,6 @@ from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 
 CA = trustme.CA()
 OTHER_CA = trustme.CA()
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine("test-tls")
-    yield engine
-    engine.close()
 
 
 def echo(connection: Connection, command: Command) -> Command:
@@ -193,18 +184,6 @@ def test_enforcing_closes_a_plain_connection_and_serves_tls(engine, tmp_path):
         assert await ask(address, trusting()) == b"hello"
 
     with_server(engine, with_settings(write_certificate(tmp_path), mode="enforcing"), scenario)
-
-
-def test_a_server_without_tls_closes_a_tls_connection(engine):
-    async def run() -> None:
-        server = Server(echo)
-        address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
-        with pytest.raises(NetworkError):
-            await ask(address, trusting())
-        assert await ask(address, None) == b"hello"
-        await server.stop()
-
-    engine.run(run(), timeout_s=60)
 
 
 def test_a_client_notices_a_server_that_it_does_not_trust(engine, tmp_path):
@@ -372,39 +351,6 @@ def test_connections_over_the_limit_are_closed_before_their_handshake(engine, tm
         await pool.aclose()
 
     with_server(engine, ServerTls(write_certificate(tmp_path)), scenario, max_connections=1)
-
-
-@pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])
-def test_frames_that_never_end_are_limited_over_tls_as_they_are_without(make_loop, tmp_path):
-    settings = write_certificate(tmp_path)
-
-    async def flood(tls: bool) -> tuple[int, int]:
-        queued = QueuedBytes(limit_bytes=8 << 20)
-        server = Server(echo, tls=ServerTls(settings), queued=queued)
-        port = await server.start("127.0.0.1", 0)
-        writers = []
-        for _ in range(10):
-            _, writer = await asyncio.open_connection("localhost", port, ssl=trusting() if tls else None)
-            writers.append(writer)
-            writer.write((8 << 20).to_bytes(4, "big") + bytes(2 << 20))
-            with contextlib.suppress(ConnectionError):
-                await writer.drain()
-        while queued.closed_connections < 7 - (not tls):
-            await asyncio.sleep(0.01)
-        kept_bytes, connections = queued.in_bytes, len(server.connections)
-        assert connections
-        for connection in server.connections:  # what TLS keeps besides is counted
-            besides = connection.queued_bytes()[0] - connection._decoder.pending_bytes
-            assert besides == (TLS_BUFFER_BYTES if tls else 0)
-        for writer in writers:
-            writer.transport.abort()
-        await server.stop()
-        return kept_bytes, connections
-
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        for tls in (False, True):
-            kept_bytes, _ = runner.run(flood(tls))
-            assert kept_bytes <= 8 << 20
 
 
 @pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])

@@ -43,11 +43,8 @@ def test_defaults_are_apaches():
     assert (config.default_topic_queue_nums, config.max_message_size) == (8, 4 * 1024 * 1024)
     assert (config.flush_consumer_offset_interval_ms, config.register_namesrv_period_ms) == (5_000, 30_000)
     assert config.max_transfer_bytes_in_memory == 256 * 1024
+    assert config.max_transfer_count_in_memory == 1024, "as many as Java's consumers may ask for"
     assert NameServerConfig().listen_port == 9876
-
-
-def test_a_pull_may_bring_as_many_messages_as_java_consumers_may_ask_for():
-    assert BrokerConfig().max_transfer_count_in_memory == 1024
 
 
 def test_unknown_keys_are_named_in_one_warning(caplog):
@@ -94,6 +91,7 @@ def test_no_number_may_be_less_than_its_lowest_value(kind):
         ("fileReservedTime", "-3", "0 to 2147483647"),
         ("diskSpaceWarningLevelRatio", "101", "0 to 100"),
         ("deleteWhen", "04;x", "hours of the day"),
+        ("haAllowedAddresses", "everybody", "everybody"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_key_value_and_what_is_allowed(key, value, allowed):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -62,28 +61,6 @@ def test_a_shape_says_of_each_text_what_its_properties_say(texts):
         assert meaning.is_special == bool(special or "DELAY" in text)
         level = pairs.get("DELAY", "")
         assert meaning.delay_level == (int(level) if level.isdecimal() and not special else 0)
-
-
-@pytest.mark.parametrize(
-    ("more", "level"),
-    [
-        ("DELAY\x013\x02", 3),
-        ("DELAY\x0199\x02", 99),
-        ("DELAY\x01-1\x02", -1),
-        ("DELAY\x01x\x02", 0),
-        ("DELAY\x013\x02DELAY\x014\x02", 4),
-        ("own\x01DELAY\x02", 0),
-        ("DELAY\x013\x02TIMER_DELAY_MS\x015\x02", 0),
-        ("DELAY\x013\x02POP_CK\x01x\x02", 0),
-        ("DELAY\x013\x02TRAN_MSG\x01false\x02", 0),
-        ("KEYS\x01TRAN_MSG\x02DELAY\x013\x02", 3),
-        ("", 0),
-    ],
-)
-def test_a_shape_has_the_delay_level_if_nothing_else_is_special(more, level):
-    known = identity().meanings.find(f"UNIQ_KEY\x01a\x02{more}")
-    assert known is not None
-    assert known[1].delay_level == level
 
 
 def test_properties_that_differ_in_all_but_their_tags_share_a_shape():

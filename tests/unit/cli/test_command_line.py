@@ -7,12 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import click
 import pytest
 from click.shell_completion import BashComplete, CompletionItem
 
+from cli_run import commands
 from sprocketmq.cli import cheat, main
 from sprocketmq.cli.main import _ELSEWHERE
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, StoreError
@@ -22,19 +22,7 @@ OF_THIS_MACHINE = {"serve", "console", "namesrv", "run", "demo", "handover", "st
 OF_THIS_MACHINE |= {"settle", "merge-ledger", "spark-checkpoint", "context", "cluster", "cheat"}
 
 
-def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command that does something, with the words that lead to it."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*words, name))
-        else:
-            yield (*words, name), command
-
-
-ALL = dict(commands(main.app))
+ALL = dict(commands())
 OF_A_CLUSTER = {words: command for words, command in ALL.items() if not OF_THIS_MACHINE & set(words)}
 
 

@@ -7,26 +7,13 @@ Each ends with an exit code and at most one line of its own on stderr, never wit
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
-import click
 import pytest
 
-from sprocketmq.cli.main import app, main
+from cli_run import commands
+from sprocketmq.cli.main import main
 
-
-def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if not isinstance(command, click.Group):
-        yield words
-        return
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        found = command.get_command(context, name)
-        assert found is not None
-        yield from leaves(found, (*words, name))
-
-
-COMMANDS = list(leaves(app))
+COMMANDS = [words for words, _ in commands()]
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, out: io.TextIOWrapper | None, *words: str) -> tuple[int, str]:

@@ -240,6 +240,25 @@ def test_pushes_to_a_peer_that_does_not_read_are_dropped_and_notices_wait_one_of
     run(scenario)
 
 
+def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end():
+    async def scenario(queued: QueuedBytes) -> None:
+        ran: list[str] = []
+        side = Side(queued, large_answer)
+        side.connection.when_writable(lambda: ran.append("at once"))
+        side.ask(*[b"question"] * 10)
+        side.connection.when_writable(lambda: ran.append("later"))
+        assert ran == ["at once"]
+        side.transport.peer_reads()
+        assert ran == ["at once", "later"]
+        side.ask(*[b"question"] * 10)
+        side.connection.when_writable(lambda: ran.append("never"))
+        side.connection.connection_lost(None)
+        side.connection.resume_writing()
+        assert ran == ["at once", "later"]
+
+    run(scenario)
+
+
 def test_a_queue_that_others_fill_closes_its_connection(caplog):
     async def scenario(queued: QueuedBytes) -> None:
         queued.most_out_bytes = 4 * MARK
