@@ -24,7 +24,6 @@ from sprocketmq.store.services.retention import Retention
 from sprocketmq.testing.simulation import Here, World, simulate
 from sprocketmq.testing.simulation.loop import current_process
 
-BEFORE_MS, AFTER_MS = 60_000, 200_000
 KEYS = ("Worker77", "worker-secret")
 ACCOUNT = {"accessKey": KEYS[0], "secretKey": KEYS[1], "defaultTopicPerm": "PUB|SUB", "defaultGroupPerm": "SUB"}
 OTHER = {"accessKey": "Boss7777", "secretKey": "boss-secret", "admin": True}
@@ -50,6 +49,8 @@ class Size:
     groups: int = 5
     minutes: float = 10
     brokers: int = 2
+    before_ms: int = 60_000
+    after_ms: int = 200_000
 
 
 @dataclass
@@ -105,13 +106,13 @@ class Drill(logging.Handler):
         for number, topic in enumerate(self.topics):
             await world.topic(topic, 1 if number else self.size.queues)
         world.start("shop", self._shop)
-        await world.sleep(BEFORE_MS)
+        await world.sleep(self.size.before_ms)
         assert self.consumed, "the drill consumes nothing before the trouble"
         self._began_s = world.loop.time()
         async with TROUBLES[self.trouble](self, world):
             await world.sleep(self.size.minutes * 60_000)
         consumed = self.consumed
-        await world.sleep(AFTER_MS)
+        await world.sleep(self.size.after_ms)
         assert self.consumed > consumed, "the drill consumes nothing after the trouble"
         self._began_s = float("inf")
 

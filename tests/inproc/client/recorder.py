@@ -45,6 +45,76 @@ class Recorder:
         return len(self.messages)
 
 
+class Held(Recorder):
+    """Its calls, of first deliveries and with the body ``held`` (default: any), set ``running`` and wait for ``release``. Then they raise
+    ``failure``, if there is one."""
+
+    def __init__(self, held: bytes | None = None, failure: Exception | None = None) -> None:
+        super().__init__(self._hold)
+        self.running, self.release = threading.Event(), threading.Event()
+        self._held, self._failure = held, failure
+
+    def _hold(self, message: rmq.MessageExt) -> None:
+        if message.reconsume_times or self._held not in (None, message.body):
+            return
+        self.running.set()
+        assert self.release.wait(HELD_S)
+        if self._failure is not None:
+            raise self._failure
+
+
+class OrderlyRecorder:
+    """An orderly listener that remembers; ``answer(message, context)`` decides, SUCCESS without it."""
+
+    def __init__(self, answer: Callable[[rmq.MessageExt, rmq.ConsumeOrderlyContext], Any] | None = None) -> None:
+        self.seen: list[tuple[str, int]] = []
+        self.at_once = 0
+        self.most_at_once: dict[rmq.MessageQueue, int] = {}
+        self._answer = answer
+        self._running: dict[rmq.MessageQueue, int] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        queue = context.message_queue
+        with self._lock:
+            self._running[queue] = self._running.get(queue, 0) + 1
+            self.most_at_once[queue] = max(self.most_at_once.get(queue, 0), self._running[queue])
+            self.seen += [(message.body.decode(), message.reconsume_times) for message in messages]
+        try:
+            return rmq.ConsumeOrderlyStatus.SUCCESS if self._answer is None else self._answer(messages[0], context)
+        finally:
+            with self._lock:
+                self._running[queue] -= 1
+
+    @property
+    def bodies(self) -> list[str]:
+        return [body for body, _ in self.seen]
+
+
+class HeldInOrder(OrderlyRecorder):
+    """An orderly listener whose call for the body ``held`` (without it: each call) sets ``running`` and waits for ``release``."""
+
+    def __init__(self, held: bytes | None = None) -> None:
+        super().__init__(self._hold)
+        self.running, self.release = threading.Event(), threading.Event()
+        self._held = held
+
+    def _hold(self, message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        if self._held is None or message.body == self._held:
+            self.running.set()
+            self.release.wait(HELD_S)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+
+def by_kind(kind: str, listener: Callable[..., Any]) -> Callable[..., Any]:
+    """The listener, or for "async" one that does the same on the loop."""
+
+    async def later(*given: Any) -> Any:
+        return listener(*given)
+
+    return later if kind == "async" else listener
+
+
 def waits_ms(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[int]:
     """How long each failed message waited at the broker for its next delivery, by the times that the broker stored.
 

@@ -66,9 +66,7 @@ def test_a_topic_can_be_on_one_of_two_brokers(admin, second_broker):
     assert list(admin.topic_config("planes")) == ["broker-b"]
     assert list(admin.topic_config("trains")) == ["broker-b"]
     assert list(admin.topic_config("ships")) == ["broker-a", "broker-b"]
-    with pytest.raises(
-        rmq.ConfigurationError, match="broker 'broker-c' is unknown, the name server knows broker-a, broker-b"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match="broker 'broker-c' is unknown, the name server knows broker-a"):
         admin.create_topic("planes", broker="broker-c")
     with pytest.raises(rmq.ConfigurationError, match="cluster 'x' is unknown, the name server knows DefaultCluster"):
         admin.create_topic("planes", cluster="x")
@@ -412,7 +410,7 @@ def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(rock
     assert asyncio.run(fail()) == [second_broker.address]
 
 
-def test_a_broker_that_registers_while_an_administrator_asks_is_one_that_is_known_or_not(rocketmq, monkeypatch):
+def test_a_broker_that_registers_while_an_administrator_asks_is_one_that_is_known_or_not(rocketmq, admin, monkeypatch):
     """One answer of the name server is used, not two of different moments. Found by the simulator, seed 7000000."""
     asked = NameServers.cluster_info
     answers = []
@@ -422,7 +420,6 @@ def test_a_broker_that_registers_while_an_administrator_asks_is_one_that_is_know
         return answers[-1] if len(answers) > 1 else ClusterInfo()
 
     monkeypatch.setattr(NameServers, "cluster_info", cluster_info)
-    with rocketmq.admin() as admin:
-        with pytest.raises(rmq.ConfigurationError):
-            admin.update_broker_config({"fileReservedTime": 48}, cluster="DefaultCluster")
+    with pytest.raises(rmq.ConfigurationError):
         admin.update_broker_config({"fileReservedTime": 48}, cluster="DefaultCluster")
+    admin.update_broker_config({"fileReservedTime": 48}, cluster="DefaultCluster")

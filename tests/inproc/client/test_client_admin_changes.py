@@ -34,13 +34,12 @@ def test_a_group_is_altered_in_what_is_named(admin):
         admin.alter_group("nobody", consume_enable=False)
 
 
-def test_topics_at_a_glance_without_those_of_brokers_and_groups(rocketmq, admin):
+def test_topics_at_a_glance_without_those_of_brokers_and_groups(rocketmq, producer, admin):
     admin.create_topic("flights", queues=2)
     admin.create_topic("empty", queues=1, perm=4)
     admin.create_topic("%RETRY%delays", queues=1)
-    with rocketmq.producer() as producer:
-        for number in range(3):
-            producer.send(rmq.Message("flights", b"%d" % number))
+    for number in range(3):
+        producer.send(rmq.Message("flights", b"%d" % number))
     empty, flights = admin.topic_summaries()
     assert (flights.topic, flights.brokers, flights.read_queues, flights.messages) == ("flights", ("broker-a",), 2, 3)
     assert flights.last_message_ms == max(one.store_timestamp_ms for one in rocketmq.messages("flights"))
@@ -49,15 +48,14 @@ def test_topics_at_a_glance_without_those_of_brokers_and_groups(rocketmq, admin)
     assert {"flights", "%RETRY%delays", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= every
 
 
-def test_reading_on_gives_each_message_once_and_moves_past_what_a_filter_leaves_out(rocketmq, admin):
+def test_reading_on_gives_each_message_once_and_moves_past_what_a_filter_leaves_out(rocketmq, producer, admin):
     admin.create_topic("flights", queues=2)
     positions = dict.fromkeys(admin.queues("flights"), 0)
     found, positions = admin.read_onward(positions)
     assert found == []
-    with rocketmq.producer() as producer:
-        for number in range(40):
-            producer.send(rmq.Message("flights", b"%d" % number, tags="UA" if number % 4 else "DL"))
-            rocketmq.advance(1)
+    for number in range(40):
+        producer.send(rmq.Message("flights", b"%d" % number, tags="UA" if number % 4 else "DL"))
+        rocketmq.advance(1)
     seen: list[int] = []
     for _ in range(5):
         found, positions = admin.read_onward(positions, max_messages=8, expression="DL")

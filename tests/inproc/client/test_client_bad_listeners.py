@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import Recorder, committed, send_all
+from recorder import Recorder, by_kind, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume.send_back import SendBack
@@ -58,7 +58,7 @@ def test_an_invalid_answer_retries_its_message_and_each_kind_is_logged_once(rock
     [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("how", ["thread", "task"])
+@pytest.mark.parametrize("how", ["plain", "async"])
 def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
     rocketmq, producer, consumers, how, error
 ):
@@ -69,10 +69,7 @@ def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
         if message.body == b"1" and message.reconsume_times == 0:
             raise error
 
-    async def handle_async(message: rmq.MessageExt) -> None:
-        handle(message)
-
-    consumer = consumers(handle if how == "thread" else handle_async, consume_thread_count=2)
+    consumer = consumers(by_kind(how, handle), consume_thread_count=2)
     send_all(producer, ["0", "1", "2", "3"])
     rocketmq.advance_until(lambda: len(recorder) == 5)
     assert [message.reconsume_times for message in recorder.messages if message.body == b"1"] == [0, 1]
@@ -213,7 +210,7 @@ def test_a_listener_that_leaves_tasks_behind_still_shuts_down(rocketmq, producer
 
 
 @pytest.mark.parametrize("kind", ["message", "concurrent", "orderly"])
-@pytest.mark.parametrize("how", ["thread", "task"])
+@pytest.mark.parametrize("how", ["plain", "async"])
 def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_search_by(
     rocketmq, producer, consumers, caplog, kind, how
 ):
@@ -224,16 +221,7 @@ def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_sea
         recorder(messages[0])
         return rmq.ConsumeOrderlyStatus.SUCCESS if kind == "orderly" else SUCCESS
 
-    async def several_later(messages: list[rmq.MessageExt], context: object) -> Any:
-        return several(messages, context)
-
-    async def one_later(message: rmq.MessageExt) -> None:
-        recorder(message)
-
-    if kind == "message":
-        consumers(recorder if how == "thread" else one_later)
-    else:
-        consumers(several if how == "thread" else several_later, kind=kind)
+    consumers(by_kind(how, recorder if kind == "message" else several), kind=kind)
     sent = producer.send(rmq.Message("flights", b"0", keys=["N14228", "UA5"]))
     rocketmq.advance_until(lambda: len(recorder) == 3)
     said = [record for record in caplog.records if "the listener raised" in record.getMessage() and record.exc_info]
@@ -257,20 +245,17 @@ def _look_up_the_flight() -> None:
 def _forms(answer: Callable[[rmq.MessageExt], Any]) -> dict[str, tuple[str, Callable[..., Any]]]:
     """One answer as each kind of listener gives it."""
 
-    async def one(message: rmq.MessageExt) -> Any:
-        return answer(message)
-
-    async def several(messages: list[rmq.MessageExt], context: Any) -> Any:
+    def of_several(messages: list[rmq.MessageExt], context: Any) -> Any:
         return answer(messages[0])
 
     return {
         "message": ("message", answer),
-        "message, async": ("message", one),
-        "message, a coroutine of a lambda": ("message", lambda message: one(message)),
-        "concurrent": ("concurrent", lambda messages, context: answer(messages[0])),
-        "concurrent, async": ("concurrent", several),
-        "orderly": ("orderly", lambda messages, context: answer(messages[0])),
-        "orderly, async": ("orderly", several),
+        "message, async": ("message", by_kind("async", answer)),
+        "message, a coroutine of a lambda": ("message", lambda message: by_kind("async", answer)(message)),
+        "concurrent": ("concurrent", of_several),
+        "concurrent, async": ("concurrent", by_kind("async", of_several)),
+        "orderly": ("orderly", of_several),
+        "orderly, async": ("orderly", by_kind("async", of_several)),
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, committed, send_all
+from recorder import HELD_S, QUEUE, Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume import pull_loop
@@ -175,15 +175,14 @@ def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(rock
     consumer = consumers(
         recorder, pull_threshold_for_queue=20, pull_batch_size=8, consume_thread_count=2, await_termination_ms=20_000
     )
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(300)])
-    rocketmq.wait_until(lambda: consumer.process_queues[queue].count > 20)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count > 20)
     asked = rocketmq.faults.delay_answer(PULLS, 0, times=None, when=_of_flights)
     rocketmq.advance(
         5_000
     )  # a hundred looks, no pull: neither this process nor the socket holds what cannot be consumed
     assert asked.hits == 0
-    assert consumer.process_queues[queue].count <= 20 + 8
+    assert consumer.process_queues[QUEUE].count <= 20 + 8
     release.set()
     rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 300)
     assert sorted(recorder.bodies, key=int) == [str(n) for n in range(300)]

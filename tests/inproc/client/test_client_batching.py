@@ -311,9 +311,8 @@ def test_more_messages_than_a_block_of_keys_has_go_into_one_batch(rocketmq):
     assert [int(message.body) for message in rocketmq.messages("flights")] == list(range(600))
 
 
-def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(rocketmq, second_broker, batching):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=8)
+def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(rocketmq, admin, second_broker, batching):
+    admin.create_topic("flights", queues=8)
     second_broker.intercept = None
     fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None)  # all tries at broker-a
     for _ in range(16):  # wherever it begins: a batch of the first queues has as many tries as would stay there

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, committed, noted, parts_of, send_all, waits_ms
+from recorder import HELD_S, QUEUE, Held, Recorder, by_kind, committed, noted, parts_of, send_all, waits_ms
 
 import sprocketmq as rmq
 from sprocketmq.client.listen import thread_listener_pool
@@ -164,10 +164,7 @@ def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack
         context.ack_index = len(messages) - 1
         return SUCCESS
 
-    async def listener_async(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
-        return listener(messages, context)
-
-    consumer = consumers(listener if kind == "plain" else listener_async, kind="concurrent", batch_size=4)
+    consumer = consumers(by_kind(kind, listener), kind="concurrent", batch_size=4)
     rocketmq.advance_until(lambda: len(again) == 4)
     assert sorted(again) == ["0", "1", "2", "3"]
     assert committed(rocketmq, consumer) == 4
@@ -175,10 +172,9 @@ def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack
 
 @pytest.mark.parametrize("route", ["known", "forgotten"])
 def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
-    rocketmq, second_broker, producer, consumers, route
+    rocketmq, admin, second_broker, producer, consumers, route
 ):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=1)
+    admin.create_topic("flights", queues=1)
     asked = noted(
         rocketmq,
         RequestCode.CONSUMER_SEND_MSG_BACK,
@@ -250,18 +246,16 @@ def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_
     rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 2)
 
 
-def test_broadcasting_does_not_retry(rocketmq, producer, consumers, tmp_path, caplog):
+def test_broadcasting_does_not_retry(rocketmq, admin, producer, consumers, tmp_path, caplog):
     recorder = Recorder(_fail)
     consumer = consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
-    with rocketmq.admin() as admin:
-        members = admin.consumer_connection("delays")
+    members = admin.consumer_connection("delays")
     assert members is not None
     assert set(members.subscription_table) == {"flights"}  # and not the retry topic
     with caplog.at_level(logging.WARNING, "sprocketmq.client"):
         result = producer.send(rmq.Message("flights", b"x"))
         rocketmq.wait_until(lambda: len(recorder) == 1)
-        queue = rmq.MessageQueue("flights", "broker-a", 0)
-        rocketmq.wait_until(lambda: consumer.process_queues[queue].commit_offset == 1)
+        rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].commit_offset == 1)
     (line,) = [record.getMessage() for record in caplog.records if "does not retry, message" in record.getMessage()]
     assert result.message_id in line
     rocketmq.advance(60_000)
@@ -270,22 +264,15 @@ def test_broadcasting_does_not_retry(rocketmq, producer, consumers, tmp_path, ca
 
 
 def test_the_consume_timeout_can_be_changed_while_a_message_runs(rocketmq, producer, consumers):
-    release = threading.Event()
-    seen: list[int] = []
-
-    def listener(message: rmq.MessageExt) -> None:
-        seen.append(message.reconsume_times)
-        if message.reconsume_times == 0:
-            release.wait(HELD_S)
-
-    consumer = consumers(listener)
+    held = Held()
+    consumer = consumers(held)
     producer.send(rmq.Message("flights", b"x"))
-    rocketmq.wait_until(lambda: len(seen) == 1)
+    assert held.running.wait(20)
     rocketmq.advance(100_000)
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
     consumer.set_consume_timeout_ms(100_000)
     rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
-    release.set()
+    held.release.set()
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "batches"])
@@ -331,25 +318,24 @@ def test_messages_that_only_wait_for_a_worker_do_not_time_out(rocketmq, producer
 def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it(rocketmq, producer, consumers):
     for _ in range(20):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(10)])
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.queue_offset == 0 else None)
     consumer = consumers(recorder, consume_concurrently_max_span=40)
 
     def rests() -> bool:
         """Everything pulled is consumed but the first."""
-        held = consumer.process_queues.get(queue)
+        held = consumer.process_queues.get(QUEUE)
         return held is not None and held.max_offset_seen > 40 and held.count == 1
 
     rocketmq.wait_until(rests)
-    assert consumer.process_queues[queue].max_offset_seen <= 40 + 32
+    assert consumer.process_queues[QUEUE].max_offset_seen <= 40 + 32
     for _ in range(2):
-        seen = consumer.process_queues[queue].max_offset_seen
+        seen = consumer.process_queues[QUEUE].max_offset_seen
         rocketmq.advance(49)
-        assert consumer.process_queues[queue].max_offset_seen == seen
+        assert consumer.process_queues[QUEUE].max_offset_seen == seen
         rocketmq.advance(1)
-        rocketmq.wait_until(lambda seen=seen: consumer.process_queues[queue].max_offset_seen > seen and rests())
-        assert consumer.process_queues[queue].max_offset_seen <= seen + 32
+        rocketmq.wait_until(lambda seen=seen: consumer.process_queues[QUEUE].max_offset_seen > seen and rests())
+        assert consumer.process_queues[QUEUE].max_offset_seen <= seen + 32
     release.set()  # the head moves: no pause any more
     rocketmq.wait_until(lambda: len(recorder) == 200)
 
@@ -400,7 +386,6 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
 ):
     recorder = Recorder()
     consumer = consumers(recorder)
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     rocketmq.wait_until(rocketmq.clock.is_at_rest)
     send_all(
         producer, ["first"]
@@ -418,7 +403,7 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
         code = ResponseCode.FLOW_CONTROL if fault == "flow control" else ResponseCode.SYSTEM_ERROR
         rocketmq.faults.fail(PULLS, code, when=concerns)
     running = parts_of(consumer)
-    (loop,) = [loop for loop in running._loops.values() if loop.queue == queue]
+    (loop,) = [loop for loop in running._loops.values() if loop.queue == QUEUE]
     send_all(producer, ["0"])  # answers the pull that waits; the next one fails
     rocketmq.wait_until(lambda: len(recorder) == 2 and loop._pause is not None)
     send_all(producer, ["1"])
@@ -448,23 +433,14 @@ def test_a_paused_consumer_pulls_nothing_until_it_resumes(rocketmq, producer, co
 
 @pytest.mark.parametrize("fails", [True, False], ids=["fails", "succeeds"])
 def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(rocketmq, producer, consumers, fails):
-    running, release, ended = threading.Event(), threading.Event(), threading.Event()
-
-    def listener(message: rmq.MessageExt) -> None:
-        running.set()
-        release.wait(HELD_S)
-        ended.set()
-        if fails:
-            raise ValueError("too late")
-
-    consumer = consumers(listener)
+    held = Held(failure=ValueError("too late") if fails else None)
+    consumer = consumers(held)
     send_all(producer, ["x"])
-    assert running.wait(20)
+    assert held.running.wait(20)
     consumer.unsubscribe("flights")
     consumer.subscribe("weather")
     rocketmq.advance_until(lambda: "flights" not in {queue.topic for queue in consumer.process_queues}, patience_ms=200)
-    release.set()
-    assert ended.wait(20)
+    held.release.set()
     statistics = consumer.statistics
     consumer.shutdown()  # waits for what is under way
     for measure in (Measure.CONSUME_OK_TPS, Measure.CONSUME_FAILED_TPS):
@@ -522,10 +498,7 @@ def test_hooks_see_every_call_and_cannot_break_it(rocketmq, producer, consumers,
         if message.body == b"bad":
             _fail(message)
 
-    async def listener_async(message: rmq.MessageExt) -> None:
-        listener(message)
-
-    consumer = consumers(listener if kind == "plain" else listener_async, start=False, consume_thread_count=1)
+    consumer = consumers(by_kind(kind, listener), start=False, consume_thread_count=1)
     consumer.add_hook(Outer())
     consumer.add_hook(Inner())
     consumer.start()
@@ -560,10 +533,7 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
             return _fail(message) if how == "raises" else LATER
         return None
 
-    async def listener_async(message: rmq.MessageExt) -> Any:
-        return listener(message)
-
-    consumer = consumers(listener if kind == "plain" else listener_async, start=False)
+    consumer = consumers(by_kind(kind, listener), start=False)
     if with_hook:
         consumer.add_hook(Hook())
     consumer.start()

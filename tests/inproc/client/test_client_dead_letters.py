@@ -32,9 +32,8 @@ def _kill(rocketmq: EmbeddedRocketMQ, consumers: Consumers, count: int) -> None:
     consumer.shutdown()
 
 
-def test_letters_are_read_with_where_they_came_from_and_stay(rocketmq, producer, consumers, letters):
-    with rocketmq.admin() as admin:
-        admin.create_group("delays")
+def test_letters_are_read_with_where_they_came_from_and_stay(rocketmq, admin, producer, consumers, letters):
+    admin.create_group("delays")
     assert (letters.topic, letters.count(), list(letters.read())) == ("%DLQ%delays", 0, [])
     sent = [
         producer.send(rmq.Message("flights", str(n).encode(), tags="UA", keys=[f"k{n}"], properties={"year": "2013"}))
@@ -154,9 +153,8 @@ def test_replay_all_stops_at_the_first_that_fails_and_says_which(rocketmq, produ
     assert [result.message_id for result in rest.replayed] == dead[1:]
 
 
-def test_letters_of_all_brokers_are_read(rocketmq, second_broker, producer, consumers, letters):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
+def test_letters_of_all_brokers_are_read(rocketmq, admin, second_broker, producer, consumers, letters):
+    admin.create_topic("flights", queues=2)
     send_all(producer, [str(n) for n in range(12)])
     consumer = consumers(Recorder(_refuse))
     rocketmq.advance_until(lambda: letters.count() == 12)
@@ -166,22 +164,20 @@ def test_letters_of_all_brokers_are_read(rocketmq, second_broker, producer, cons
     assert sorted(int(letter.message.body) for letter in found) == list(range(12))
 
 
-def test_letters_of_a_group_that_was_switched_off_are_still_read(rocketmq, producer, consumers, letters):
+def test_letters_of_a_group_that_was_switched_off_are_still_read(rocketmq, admin, producer, consumers, letters):
     send_all(producer, ["1"])
     _kill(rocketmq, consumers, 1)
-    with rocketmq.admin() as admin:
-        admin.create_group("delays", consume_enable=False)
+    admin.create_group("delays", consume_enable=False)
     assert [letter.message.body for letter in letters.read()] == [b"1"]
 
 
-def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(rocketmq, producer, consumers, letters):
+def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(rocketmq, admin, producer, consumers, letters):
     send_all(producer, ["1"])
     _kill(rocketmq, consumers, 1)
-    with rocketmq.admin() as admin:
-        admin.create_topic("%DLQ%delays", queues=1, perm=2)
-        with pytest.raises(rmq.ConfigurationError, match="updateTopicPerm -t %DLQ%delays -p 6"):
-            letters.count()
-        admin.create_topic("%DLQ%delays", queues=1, perm=6)
+    admin.create_topic("%DLQ%delays", queues=1, perm=2)
+    with pytest.raises(rmq.ConfigurationError, match="updateTopicPerm -t %DLQ%delays -p 6"):
+        letters.count()
+    admin.create_topic("%DLQ%delays", queues=1, perm=6)
     assert letters.count() == 1
 
 

@@ -26,24 +26,21 @@ def _levels(rocketmq: EmbeddedRocketMQ) -> list[int]:
 
 
 @pytest.mark.parametrize("how", SENDS)
-def test_a_level_that_brokers_do_not_have_is_refused(rocketmq, how):
-    with rocketmq.producer("ops") as producer:
-        for level in (19, 99):
-            with pytest.raises(
-                rmq.ConfigurationError,
-                match=rf"^delay_level is {level}, a whole number from 0 to 18 is allowed; .*\(messageDelayLevel\), give max_delay_level$",
-            ):
-                SENDS[how](producer, level)
-        SENDS[how](producer, 18)
+def test_a_level_that_brokers_do_not_have_is_refused(rocketmq, producer, how):
+    for level in (19, 99):
+        with pytest.raises(
+            rmq.ConfigurationError,
+            match=rf"^delay_level is {level}, a whole number from 0 to 18 is allowed; .*\(messageDelayLevel\), give max_delay_level$",
+        ):
+            SENDS[how](producer, level)
+    SENDS[how](producer, 18)
     rocketmq.wait_until(lambda: _levels(rocketmq) == [18])
     assert rocketmq.messages("flights") == []
 
 
 @pytest.mark.parametrize("level", [-1, True, "3", 1.5, None])
 def test_a_value_that_is_not_a_level_is_refused(producer, level):
-    with pytest.raises(
-        rmq.ConfigurationError, match=rf"^delay_level is {level!r}, a whole number from 0 to 18 is allowed$"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match=rf"^delay_level is {level!r}, a whole number from 0 to 18 is"):
         producer.send(rmq.Message("flights", b"x"), delay_level=level)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from recorder import Recorder
 
 import sprocketmq as rmq
 from sprocketmq.wire import bodies
@@ -24,18 +25,17 @@ def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("with_each_pull", [False, True])
-def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(rocketmq, producer, with_each_pull):
+def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
+    rocketmq, producer, consumers, with_each_pull
+):
     _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000))
-    seen: list[str] = []
-    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST, post_subscription_when_pull=with_each_pull)
-    consumer.subscribe("flights", FAR)
-    consumer.on_message(lambda message: seen.append(message.body.decode()))
-    with consumer:
-        rocketmq.wait_until(lambda: seen == ["UA 2000"])
-        rocketmq.wait_until(lambda: len(rocketmq.broker.parked) > 0)
-        _send(producer, ("DL", 300), ("DL", 3000))
-        rocketmq.wait_until(lambda: len(seen) == 2)
-    assert seen == ["UA 2000", "DL 3000"]
+    seen = Recorder()
+    consumers(seen, expression=FAR, post_subscription_when_pull=with_each_pull)
+    rocketmq.wait_until(lambda: seen.bodies == ["UA 2000"])
+    rocketmq.wait_until(lambda: len(rocketmq.broker.parked) > 0)
+    _send(producer, ("DL", 300), ("DL", 3000))
+    rocketmq.wait_until(lambda: len(seen) == 2)
+    assert seen.bodies == ["UA 2000", "DL 3000"]
 
 
 def test_a_pull_consumer_filters_alike(rocketmq, producer):
@@ -50,14 +50,12 @@ def test_a_pull_consumer_filters_alike(rocketmq, producer):
     assert seen == ["UA 2000", "DL 1001"]
 
 
-def test_a_wrong_condition_is_an_error_at_the_start(rocketmq):
-    for topic in ("arrivals", "departures", "flights"):
+def test_a_wrong_condition_is_an_error_at_the_start(rocketmq, consumers):
+    for topic in ("arrivals", "departures"):
         rocketmq.create_topic(topic, queues=1)
-    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
-    consumer.subscribe("arrivals", "UA")
+    consumer = consumers(Recorder(), topic="arrivals", expression="UA", start=False)
     consumer.subscribe("departures", FAR)
     consumer.subscribe("flights", rmq.sql92("distance > 'far'"))
-    consumer.on_message(lambda message: None)
     asked: list[str] = []
 
     def look(command: Command) -> bool:
@@ -72,17 +70,10 @@ def test_a_wrong_condition_is_an_error_at_the_start(rocketmq):
         consumer.start()
     # Not for tags. A broker that loads its parser first sees the question again afterwards.
     assert set(asked) == {"departures", "flights"}
-    consumer.shutdown()
 
 
 @pytest.mark.rocketmq(enablePropertyFilter=False)
-def test_without_enable_property_filter_a_condition_is_refused(rocketmq):
-    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
-    consumer.subscribe("flights", FAR)
-    consumer.on_message(lambda message: None)
-    with pytest.raises(
-        rmq.RocketMQError, match="of topic 'flights' is refused: .*enablePropertyFilter=true at the brokers"
-    ) as raised:
-        consumer.start()
+def test_without_enable_property_filter_a_condition_is_refused(consumers):
+    with pytest.raises(rmq.RocketMQError, match="of topic 'flights' is refused: .*enablePropertyFilter=true") as raised:
+        consumers(Recorder(), expression=FAR)
     assert str(raised.value).count("enablePropertyFilter") == 1
-    consumer.shutdown()

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from recorder import HELD_S, send_all
+from recorder import HELD_S, QUEUE, send_all
 
 import sprocketmq as rmq
 from cli_run import CommandLine
@@ -26,29 +26,28 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq, producer):
+def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq, admin, producer):
     send_all(producer, ["0", "1", "2"])
     with rmq.PullConsumer("delays", namesrv_addr=rocketmq.namesrv_addr) as consumer:
-        queue = rmq.MessageQueue("flights", "broker-a", 0)
-        consumer.assign([queue])
-        consumer.seek(queue, 1)
+        consumer.assign([QUEUE])
+        consumer.seek(QUEUE, 1)
         consumer.commit()
-    with rocketmq.admin() as admin:
-        admin.create_group("new")
-        admin.delete_topic("%RETRY%delays")
-        assert {one.group: one.lag for one in admin.group_summaries()} == {"delays": 2, "new": None}
+    admin.create_group("new")
+    admin.delete_topic("%RETRY%delays")
+    assert {one.group: one.lag for one in admin.group_summaries()} == {"delays": 2, "new": None}
 
 
-def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(rocketmq, producer, consumers, release):
+def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
+    rocketmq, admin, producer, consumers, release
+):
     send_all(producer, ["old"] * 5)
     # A broker says 0 while the oldest message of the queue is in memory (ConsumerManageProcessor.queryConsumerOffset).
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, times=None)
     consumer = consumers(lambda message: release.wait(HELD_S) and None, consume_from_where=NEWEST)
     rocketmq.wait_until(lambda: consumer.assigned_queues)
-    with rocketmq.admin() as admin:
-        assert admin.lag("delays") == 0
-        send_all(producer, ["new"] * 2)
-        rocketmq.advance_until(lambda: admin.lag("delays") == 2)
+    assert admin.lag("delays") == 0
+    send_all(producer, ["new"] * 2)
+    rocketmq.advance_until(lambda: admin.lag("delays") == 2)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -118,7 +117,7 @@ def test_what_a_pull_consumer_has_not_committed_waits(rocketmq, producer, is_ass
         assert admin.lag("delays") == 0
 
 
-def test_who_broadcasts_owes_nothing_to_brokers(rocketmq, producer, consumers, release, tmp_path):
+def test_who_broadcasts_owes_nothing_to_brokers(rocketmq, admin, producer, consumers, release, tmp_path):
     send_all(producer, ["0"])
     begun = threading.Event()
     consumers(
@@ -127,5 +126,4 @@ def test_who_broadcasts_owes_nothing_to_brokers(rocketmq, producer, consumers, r
         local_offset_store_dir=str(tmp_path),
     )
     rocketmq.advance_until(begun.is_set)
-    with rocketmq.admin() as admin:
-        assert admin.lag("delays") == 0
+    assert admin.lag("delays") == 0

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from recorder import QUEUE, Recorder, parts_of
 
 import sprocketmq as rmq
 from inproc.broker.conftest import RawClient
@@ -24,7 +25,6 @@ from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 pytestmark = pytest.mark.usefixtures("the_parser_is_loaded")
 
-FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 HOUR_MS = 3_600_000
 FILTERS: dict[str, tuple[FilterExpression | str, FilterExpression | str]] = {
     "tags": ("A", "A || B"),
@@ -36,8 +36,8 @@ FILTERS: dict[str, tuple[FilterExpression | str, FilterExpression | str]] = {
 class Peer:
     """A member of another process, as its requests look like."""
 
-    def __init__(self, rocketmq: EmbeddedRocketMQ, model: str) -> None:
-        self.client, self.model = RawClient(Engine.shared(), rocketmq.broker_addr), model
+    def __init__(self, rocketmq: EmbeddedRocketMQ) -> None:
+        self.client, self.model = RawClient(Engine.shared(), rocketmq.broker_addr), "CLUSTERING"
 
     def joins(self, expression: FilterExpression | str, version: int) -> None:
         subscriptions = [build_subscription("flights", expression, version)]
@@ -52,11 +52,18 @@ class Peer:
         assert self.client.ask(RequestCode.UNREGISTER_CLIENT, header).code == 0
 
 
-def send(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, sent: list[str], count: int) -> None:
+@pytest.fixture
+def peer(rocketmq: EmbeddedRocketMQ) -> Iterator[Peer]:
+    made = Peer(rocketmq)
+    yield made
+    made.client.close()
+
+
+def send(producer: rmq.Producer, sent: list[str], count: int) -> None:
     for number in range(len(sent), len(sent) + count):
         tag = "BA"[number % 2]
         message = rmq.Message("flights", f"{tag}{number}".encode(), tags=tag, properties={"kind": tag})
-        producer.send(message, queue=rmq.MessageQueue("flights", "broker-a", 0))
+        producer.send(message, queue=QUEUE)
         sent.append(f"{tag}{number}")
 
 
@@ -64,114 +71,83 @@ def send(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, sent: list[str], co
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("broker", ["ours", "apache", "apache 4"])
 def test_nothing_is_passed_over_after_a_member_with_another_filter_was_there_for_a_moment(
-    broker, filters, ahead_ms, tmp_path, monkeypatch
+    rocketmq, producer, consumers, peer, broker, filters, ahead_ms, monkeypatch
 ):
     if broker != "ours":  # ConsumerGroupInfo: the highest version stays, whoever has it
         monkeypatch.setattr(ConsumerGroup, "without", lambda group, connection: [])
+    if broker == "apache 4":  # it does not know this request
+        rocketmq.faults.fail(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None
+        )
     theirs, own = FILTERS[filters]
-    seen: list[str] = []
-    sent: list[str] = []
-    with EmbeddedRocketMQ() as rocketmq, rocketmq.producer("ops") as producer:
-        if broker == "apache 4":  # it does not know this request
-            rocketmq.faults.fail(
-                RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None
-            )
-        rocketmq.create_topic("flights", queues=1)
-        consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
-        consumer.subscribe("flights", own)
-        consumer.on_message(lambda message: seen.append(message.body.decode()))
-        peer = Peer(rocketmq, "CLUSTERING")
-        with consumer:
-            rocketmq.advance_until(lambda: consumer.assigned_queues)
-            rocketmq.advance(100)
-            peer.joins(theirs, rocketmq.clock.now_ms() + ahead_ms)
-            send(rocketmq, producer, sent, 4)
-            peer.leaves()
-            send(rocketmq, producer, sent, 4)
-            rocketmq.advance_until(lambda: set(seen) >= set(sent[-4:]), limit_ms=90_000)
-            send(rocketmq, producer, sent, 4)
-            rocketmq.advance_until(lambda: set(seen) >= set(sent), limit_ms=90_000)
-        peer.client.close()
+    seen, sent = Recorder(), list[str]()
+    consumer = consumers(seen, expression=own)
+    rocketmq.advance_until(lambda: consumer.assigned_queues)
+    rocketmq.advance(100)
+    peer.joins(theirs, rocketmq.clock.now_ms() + ahead_ms)
+    send(producer, sent, 4)
+    peer.leaves()
+    send(producer, sent, 4)
+    rocketmq.advance_until(lambda: set(seen.bodies) >= set(sent[-4:]), limit_ms=90_000)
+    send(producer, sent, 4)
+    rocketmq.advance_until(lambda: set(seen.bodies) >= set(sent), limit_ms=90_000)
 
 
-def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says_whose(rocketmq, caplog):
-    consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
-    consumer.subscribe("flights", "A || B")
-    consumer.on_message(lambda message: None)
-
+def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says_whose(
+    rocketmq, consumers, peer, caplog
+):
     def carries_filter() -> list[bool]:
         waiting = rocketmq._on_loop(lambda: list(rocketmq.broker.parked._pulls.queues.get(("flights", 0), ())))
         return [bool(pull.request.header.sys_flag & PULL_SUBSCRIPTION) for pull in waiting]
 
-    peer = Peer(rocketmq, "CLUSTERING")
-    with consumer:
-        rocketmq.advance_until(lambda: carries_filter() == [False])
-        peer.joins("A", rocketmq.clock.now_ms() + HOUR_MS)
-        rocketmq.advance_until(lambda: carries_filter() == [True])
-        assert "another member subscribes to flights by 'A', this one by 'A || B'" in caplog.text
-        peer.leaves()
-        rocketmq.advance_until(lambda: carries_filter() == [False])
-    peer.client.close()
+    consumers(Recorder(), expression="A || B")
+    rocketmq.advance_until(lambda: carries_filter() == [False])
+    peer.joins("A", rocketmq.clock.now_ms() + HOUR_MS)
+    rocketmq.advance_until(lambda: carries_filter() == [True])
+    assert "another member subscribes to flights by 'A', this one by 'A || B'" in caplog.text
+    peer.leaves()
+    rocketmq.advance_until(lambda: carries_filter() == [False])
 
 
-def test_a_member_that_wants_everything_loses_nothing_to_one_that_renews_its_filter_later(rocketmq):
+def test_a_member_that_wants_everything_loses_nothing_to_one_that_renews_its_filter_later(
+    rocketmq, producer, consumers, peer
+):
     """Its renewal is no change of the members: nobody hears of it."""
-    seen: list[str] = []
-    sent: list[str] = []
-    consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
-    consumer.subscribe("flights", "*")
-    consumer.on_message(lambda message: seen.append(message.body.decode()))
-
-    def confirmed() -> bool:
-        running = consumer._async._running
-        return rocketmq._on_loop(lambda: "flights" not in running.unconfirmed)
-
-    peer = Peer(rocketmq, "CLUSTERING")
-    with consumer, rocketmq.producer("ops") as producer:
-        rocketmq.advance_until(lambda: consumer.assigned_queues)
-        peer.joins("A", 1)
-        rocketmq.advance(2_000)
-        rocketmq.advance_until(confirmed)
-        peer.joins("A", rocketmq.clock.now_ms() + 1_000)
-        send(rocketmq, producer, sent, 8)
-        rocketmq.advance_until(lambda: set(seen) == set(sent), limit_ms=90_000)
-    peer.client.close()
+    seen, sent = Recorder(), list[str]()
+    consumer = consumers(seen)
+    rocketmq.advance_until(lambda: consumer.assigned_queues)
+    peer.joins("A", 1)
+    rocketmq.advance(2_000)
+    rocketmq.advance_until(lambda: rocketmq._on_loop(lambda: "flights" not in parts_of(consumer).unconfirmed))
+    peer.joins("A", rocketmq.clock.now_ms() + 1_000)
+    send(producer, sent, 8)
+    rocketmq.advance_until(lambda: set(seen.bodies) == set(sent), limit_ms=90_000)
 
 
-def test_a_queue_with_holes_is_read_to_its_end(rocketmq, monkeypatch):
+def test_a_queue_with_holes_is_read_to_its_end(rocketmq, producer, consumers, monkeypatch):
     """As a compacted topic of 5.x has: its pulls look as if another filter were in force, whatever filter they carry."""
     monkeypatch.setattr(pull, "wants_everything", lambda *_: False)
     monkeypatch.setattr(pull, "check_pull", lambda *_: PullFilter(lambda code: code != tags_code("B")))
-    seen: list[str] = []
-    sent: list[str] = []
-    consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
-    consumer.subscribe("flights", "*")
-    consumer.on_message(lambda message: seen.append(message.body.decode()))
-    with consumer, rocketmq.producer("ops") as producer:
-        send(rocketmq, producer, sent, 8)
-        rocketmq.advance_until(lambda: set(seen) == set(sent[1::2]), limit_ms=90_000)
+    seen, sent = Recorder(), list[str]()
+    consumers(seen)
+    send(producer, sent, 8)
+    rocketmq.advance_until(lambda: set(seen.bodies) == set(sent[1::2]), limit_ms=90_000)
 
 
-def test_members_with_two_filters_are_told_of_once_a_minute(rocketmq, caplog):
+def test_members_with_two_filters_are_told_of_once_a_minute(rocketmq, consumers, caplog):
     """Each renewal brings the filter of the other one into force."""
-    members = [
-        rocketmq.push_consumer("delays", consume_from_where=FIRST, instance_name=name) for name in ("one", "two")
-    ]
-    for consumer, expression in zip(members, ["A", "A || B"], strict=True):
-        consumer.subscribe("flights", expression)
-        consumer.on_message(lambda message: None)
-    members[1].subscribe(
-        "trains"
-    )  # so that each heartbeat changes the group's topics, and the other member is notified
-    with members[0], members[1]:
-        for _ in range(40):
-            rocketmq.advance(1_000)
-        told = [one.getMessage() for one in caplog.records if "another member subscribes" in one.getMessage()]
+    consumers(Recorder(), instance_name="one", expression="A")
+    two = consumers(Recorder(), instance_name="two", expression="A || B", start=False)
+    two.subscribe("trains")  # so that each heartbeat changes the group's topics, and the other member is notified
+    two.start()
+    for _ in range(40):
+        rocketmq.advance(1_000)
+    told = [one.getMessage() for one in caplog.records if "another member subscribes" in one.getMessage()]
     assert told
     assert len(told) <= 2
 
 
-def test_members_with_other_topics_do_not_send_heartbeats_without_end(rocketmq, monkeypatch):
+def test_members_with_other_topics_do_not_send_heartbeats_without_end(rocketmq, consumers, monkeypatch):
     heartbeats: list[str] = []
     register = ConsumerTable.register
 
@@ -181,38 +157,26 @@ def test_members_with_other_topics_do_not_send_heartbeats_without_end(rocketmq, 
 
     monkeypatch.setattr(ConsumerTable, "register", counted)
     rocketmq.create_topic("trains", queues=1)
-    members = [rocketmq.push_consumer("delays", instance_name=f"m{number}") for number in range(4)]
-    with contextlib.ExitStack() as running:
-        for number, consumer in enumerate(members):
-            consumer.subscribe("flights")
-            if number % 2:
-                consumer.subscribe("trains")
-            consumer.on_message(lambda message: None)
-            running.enter_context(consumer)
-        for _ in range(30):
-            rocketmq.advance(1_000)
+    for number in range(4):
+        consumer = consumers(Recorder(), instance_name=f"m{number}", start=False)
+        if number % 2:
+            consumer.subscribe("trains")
+        consumer.start()
+    for _ in range(30):
+        rocketmq.advance(1_000)
     assert len(heartbeats) < 4 * (20 + 2 * 30)
 
 
-def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(tmp_path):
-    seen: list[str] = []
-    with EmbeddedRocketMQ() as rocketmq, rocketmq.producer("ops") as producer:
-        rocketmq.create_topic("flights", queues=1)
-        consumer = rocketmq.push_consumer(
-            "delays",
-            consume_from_where=FIRST,
-            message_model=rmq.MessageModel.BROADCASTING,
-            local_offset_store_dir=str(tmp_path),
-        )
-        consumer.subscribe("flights", "A || B")
-        consumer.on_message(lambda message: seen.append(message.body.decode()))
-        peer = Peer(rocketmq, "BROADCASTING")
-        with consumer:
-            rocketmq.advance_until(lambda: consumer.assigned_queues)
-            rocketmq.advance(2_000)
-            peer.joins("A", rocketmq.clock.now_ms() + HOUR_MS)
-            peer.leaves()
-            sent: list[str] = []
-            send(rocketmq, producer, sent, 4)
-            rocketmq.advance_until(lambda: set(seen) == set(sent), limit_ms=90_000)
-        peer.client.close()
+def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(
+    rocketmq, producer, consumers, peer, tmp_path
+):
+    seen, sent = Recorder(), list[str]()
+    model = rmq.MessageModel.BROADCASTING
+    consumer = consumers(seen, expression="A || B", message_model=model, local_offset_store_dir=str(tmp_path))
+    peer.model = "BROADCASTING"
+    rocketmq.advance_until(lambda: consumer.assigned_queues)
+    rocketmq.advance(2_000)
+    peer.joins("A", rocketmq.clock.now_ms() + HOUR_MS)
+    peer.leaves()
+    send(producer, sent, 4)
+    rocketmq.advance_until(lambda: set(seen.bodies) == set(sent), limit_ms=90_000)

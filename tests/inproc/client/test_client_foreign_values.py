@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from public_verbs import PASSED, Verb, caller, valid_value, verbs
+from recorder import QUEUE
 
 import sprocketmq as rmq
 from sprocketmq.broker import BrokerConfig, NameServer, NameServerConfig
@@ -279,9 +280,8 @@ def test_a_consumer_with_such_a_group_topic_and_tag_consumes(rocketmq, text):
 
 def test_a_time_of_pandas_is_a_time_and_no_time_is_refused_in_a_sentence(clients):
     moment = datetime(2024, 1, 1, tzinfo=UTC)
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     pull = clients["pull"]
-    assert pull.offset_for_timestamp(queue, pd.Timestamp(moment)) == pull.offset_for_timestamp(queue, moment)
+    assert pull.offset_for_timestamp(QUEUE, pd.Timestamp(moment)) == pull.offset_for_timestamp(QUEUE, moment)
     for none in (pd.NaT, pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01"), np.bool_(True)):
         with pytest.raises(rmq.ConfigurationError, match="^timestamp_ms is .* allowed"):
-            pull.offset_for_timestamp(queue, none)
+            pull.offset_for_timestamp(QUEUE, none)

@@ -23,17 +23,16 @@ def _count_heartbeats(rocketmq: EmbeddedRocketMQ) -> list[Command]:
     return noted(rocketmq, HEARTBEATS)
 
 
-def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq, consumers):
+def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq, admin, consumers):
     consumer = consumers(Recorder())
     heartbeats = _count_heartbeats(rocketmq)
-    with rocketmq.admin() as admin:
-        begin_ms = rocketmq.clock.now_ms()
-        while rocketmq.clock.now_ms() < begin_ms + 150_000:  # a broker forgets who is silent for 120 s
-            before = len(heartbeats)
-            rocketmq.advance_until(
-                lambda before=before: len(heartbeats) > before, step_ms=5_000, limit_ms=90_000, patience_ms=100
-            )
-            assert admin.consumer_ids("delays") == [consumer.client_id]
+    begin_ms = rocketmq.clock.now_ms()
+    while rocketmq.clock.now_ms() < begin_ms + 150_000:  # a broker forgets who is silent for 120 s
+        before = len(heartbeats)
+        rocketmq.advance_until(
+            lambda before=before: len(heartbeats) > before, step_ms=5_000, limit_ms=90_000, patience_ms=100
+        )
+        assert admin.consumer_ids("delays") == [consumer.client_id]
     named = [one for beat in heartbeats for one in bodies.HeartbeatData.decode(beat.body).consumer_data_set]
     versions = {one.sub_version for data in named for one in data.subscription_data_set if one.topic == "flights"}
     assert len(versions) == 1, "while nobody joins or leaves, nothing is said anew"
@@ -79,10 +78,9 @@ def test_the_options_reach_each_pull_loop(rocketmq, consumers):
             assert cursor.limits == FlowLimits(50, 10 * mib, 13, 100, 20 * mib)
 
 
-def test_a_broker_that_no_route_names_any_more_is_disconnected(rocketmq, second_broker, producer):
-    with rocketmq.admin() as admin:
-        for broker in ("broker-a", "broker-b"):
-            admin.create_topic("flights", queues=1, broker=broker)
+def test_a_broker_that_no_route_names_any_more_is_disconnected(rocketmq, admin, second_broker, producer):
+    for broker in ("broker-a", "broker-b"):
+        admin.create_topic("flights", queues=1, broker=broker)
     send_all(producer, ["0"], queue=rmq.MessageQueue("flights", "broker-b", 0))
     instance = producer._async._instance
     assert instance is not None

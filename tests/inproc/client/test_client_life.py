@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
-from recorder import HELD_S, Recorder, parts_of, send_all
+from recorder import HELD_S, Held, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -98,44 +98,31 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq, producer):
 
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
 def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(rocketmq, producer, consumers, fails):
-    running, release = threading.Event(), threading.Event()
-
-    def listener(message: rmq.MessageExt) -> None:
-        running.set()
-        release.wait(HELD_S)
-        if fails:
-            raise ValueError("cannot read this")
-
-    consumer = consumers(listener)
+    held = Held(failure=ValueError("cannot read this") if fails else None)
+    consumer = consumers(held)
     send_all(producer, ["x"])
-    assert running.wait(10)
-    threading.Timer(0.2, release.set).start()
+    assert held.running.wait(10)
+    threading.Timer(0.2, held.release.set).start()
     consumer.shutdown()
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
     assert len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == fails  # a failed message was sent back before the end
 
 
 def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(rocketmq, producer, consumers):
-    running, release = threading.Event(), threading.Event()
-
-    def listener(message: rmq.MessageExt) -> None:
-        running.set()
-        release.wait(HELD_S)
-
-    consumer = consumers(listener, await_termination_ms=50)
+    held = Held()
+    consumer = consumers(held, await_termination_ms=50)
     send_all(producer, ["x"])
-    assert running.wait(10)
+    assert held.running.wait(10)
     consumer.shutdown()
-    release.set()
+    held.release.set()
     assert rocketmq.consumer_offset("delays", "flights").get(0, 0) == 0
     again = Recorder()
     consumers(again)
     rocketmq.wait_until(lambda: again.bodies == ["x"])
 
 
-def test_clients_that_shut_down_unregister_at_all_brokers(rocketmq, second_broker, consumers):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=1)
+def test_clients_that_shut_down_unregister_at_all_brokers(rocketmq, admin, second_broker, consumers):
+    admin.create_topic("flights", queues=1)
     keeper = consumers(Recorder(), group="other", instance_name="shared")
     consumer = consumers(Recorder(), instance_name="shared")
     producer = rocketmq.producer("ops", instance_name="shared", topics=["flights"])
@@ -152,7 +139,7 @@ def test_clients_that_shut_down_unregister_at_all_brokers(rocketmq, second_broke
     assert keeper.assigned_queues
 
 
-def test_the_copy_in_a_forked_child_stops_nothing(rocketmq, consumers):
+def test_the_copy_in_a_forked_child_stops_nothing(rocketmq, admin, consumers):
     consumer = consumers(Recorder())
     running = parts_of(consumer)
     rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
@@ -160,8 +147,7 @@ def test_the_copy_in_a_forked_child_stops_nothing(rocketmq, consumers):
     consumer._engine.run(running.stop())
     running.instance.is_inherited = running.stopping = False
     assert any(queue.topic == "flights" for queue in consumer.assigned_queues)
-    with rocketmq.admin() as admin:
-        assert admin.consumer_ids("delays") == [consumer.client_id]
+    assert admin.consumer_ids("delays") == [consumer.client_id]
 
 
 def test_start_refuses_what_cannot_work(rocketmq):

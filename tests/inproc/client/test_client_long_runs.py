@@ -133,38 +133,39 @@ class _Group:
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
-def test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind(rocketmq, producer, engine, orderly):
+def test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind(
+    rocketmq, admin, producer, engine, orderly
+):
     dice = random.Random(SEED)
     rocketmq.create_topic("flights", queues=6)
     group = _Group(rocketmq, engine, queues=6, orderly=orderly)
     instances, looks = len(ClientInstance._instances), []
-    with rocketmq.admin() as admin:
-        for number in range(REBALANCES):
-            for _ in range(6):
-                body = f"{len(group.history.sent)}"
-                result = producer.send(rmq.Message("flights", body.encode()))
-                group.history.sent[result.message_queue.queue_id, result.queue_offset] = body
-            event = dice.choice(("join", "join", "leave", "queues"))
-            if event == "queues" and group.members:
-                group.queues = group.history.queues = group.queues + 1 if group.queues < 12 else group.queues
-                admin.create_topic("flights", queues=group.queues)
-            if len(group.members) < 2 or (event == "join" and len(group.members) < 5):
-                group.join()
-            elif event != "queues":
+    for number in range(REBALANCES):
+        for _ in range(6):
+            body = f"{len(group.history.sent)}"
+            result = producer.send(rmq.Message("flights", body.encode()))
+            group.history.sent[result.message_queue.queue_id, result.queue_offset] = body
+        event = dice.choice(("join", "join", "leave", "queues"))
+        if event == "queues" and group.members:
+            group.queues = group.history.queues = group.queues + 1 if group.queues < 12 else group.queues
+            admin.create_topic("flights", queues=group.queues)
+        if len(group.members) < 2 or (event == "join" and len(group.members) < 5):
+            group.join()
+        elif event != "queues":
+            group.leave(dice)
+        rocketmq.advance_until(lambda: group.is_shared_out, step_ms=1_000, limit_ms=120_000)
+        if number in (REBALANCES // 2, REBALANCES - 1):
+            rocketmq.advance_until(lambda: group.is_done, step_ms=1_000, limit_ms=120_000)
+            group.history.settled = {
+                member.client_id: [q.queue_id for q in member.assigned_queues if q.topic == "flights"]
+                for member in group.members
+            }
+            assert group.history.problems() == []
+            while group.members:
                 group.leave(dice)
-            rocketmq.advance_until(lambda: group.is_shared_out, step_ms=1_000, limit_ms=120_000)
-            if number in (REBALANCES // 2, REBALANCES - 1):
-                rocketmq.advance_until(lambda: group.is_done, step_ms=1_000, limit_ms=120_000)
-                group.history.settled = {
-                    member.client_id: [q.queue_id for q in member.assigned_queues if q.topic == "flights"]
-                    for member in group.members
-                }
-                assert group.history.problems() == []
-                while group.members:
-                    group.leave(dice)
-                rocketmq.wait_until(lambda: _tasks(engine) == 0)
-                rocketmq.advance(20_000)  # the broker holds a pull for 15 s, also of one who has left
-                looks.append((_sockets(), threading.active_count(), _living(rocketmq)))
+            rocketmq.wait_until(lambda: _tasks(engine) == 0)
+            rocketmq.advance(20_000)  # the broker holds a pull for 15 s, also of one who has left
+            looks.append((_sockets(), threading.active_count(), _living(rocketmq)))
     assert len(ClientInstance._instances) == instances
     (sockets, threads, living), (sockets_later, threads_later, living_later) = looks
     # The shared engine's and the servers' idle threads and sockets may vary by a few; what each rebalance left would be hundreds.

@@ -146,9 +146,7 @@ def test_a_topic_that_does_not_exist_is_reported_as_missing(admin, verb):
 def test_a_queue_that_does_not_exist_is_reported_as_missing(admin, second_broker, ask):
     admin.create_topic("ships", queues=1)  # on both, so that both addresses are known
     admin.max_offset(rmq.MessageQueue("ships", "broker-b", 0))
-    with pytest.raises(
-        rmq.ConfigurationError, match="does not exist: topic 'flights' has (queues 0 to 1|no queue) on broker"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match="does not exist: topic 'flights' has (queues 0 to 1|no queue) on"):
         ask(admin)
 
 

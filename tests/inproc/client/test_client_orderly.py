@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, QUEUE, committed, noted, send_all
+from recorder import HELD_S, QUEUE, HeldInOrder, OrderlyRecorder, committed, noted, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.listen import orderly_service
@@ -21,49 +21,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 
 Status = rmq.ConsumeOrderlyStatus
-
-
-class OrderlyRecorder:
-    """An orderly listener that remembers; ``answer(message, context)`` decides, SUCCESS without it."""
-
-    def __init__(self, answer: Callable[[rmq.MessageExt, rmq.ConsumeOrderlyContext], Any] | None = None) -> None:
-        self.seen: list[tuple[str, int]] = []
-        self.at_once = 0
-        self.most_at_once: dict[rmq.MessageQueue, int] = {}
-        self._answer = answer
-        self._running: dict[rmq.MessageQueue, int] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
-        queue = context.message_queue
-        with self._lock:
-            self._running[queue] = self._running.get(queue, 0) + 1
-            self.most_at_once[queue] = max(self.most_at_once.get(queue, 0), self._running[queue])
-            self.seen += [(message.body.decode(), message.reconsume_times) for message in messages]
-        try:
-            return Status.SUCCESS if self._answer is None else self._answer(messages[0], context)
-        finally:
-            with self._lock:
-                self._running[queue] -= 1
-
-    @property
-    def bodies(self) -> list[str]:
-        return [body for body, _ in self.seen]
-
-
-class HeldListener(OrderlyRecorder):
-    """An orderly listener whose call for the body ``held`` (without it: each call) sets ``running`` and waits for ``release``."""
-
-    def __init__(self, held: bytes | None = None) -> None:
-        super().__init__(self._hold)
-        self.running, self.release = threading.Event(), threading.Event()
-        self._held = held
-
-    def _hold(self, message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Status:
-        if self._held is None or message.body == self._held:
-            self.running.set()
-            self.release.wait(HELD_S)
-        return Status.SUCCESS
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
@@ -86,7 +43,7 @@ def test_messages_of_a_queue_come_in_order_one_call_at_a_time(rocketmq, producer
 
 def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
-    recorder = HeldListener(b"a0")
+    recorder = HeldInOrder(b"a0")
     consumer = consumers(recorder, kind="orderly")
     producer.send(rmq.Message("flights", b"a0"), queue=QUEUE)
     assert recorder.running.wait(20)
@@ -329,7 +286,7 @@ def test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_ha
 def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_progress_back(
     rocketmq, producer, consumers
 ):
-    recorder = HeldListener(b"1")
+    recorder = HeldInOrder(b"1")
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, [str(n) for n in range(6)])
     assert recorder.running.wait(20)
@@ -348,7 +305,7 @@ def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_pro
 
 
 def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down(rocketmq, producer, consumers):
-    recorder = HeldListener(b"1")
+    recorder = HeldInOrder(b"1")
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0", "1", "2", "3", "4", "5"])
     assert recorder.running.wait(20)
@@ -364,7 +321,7 @@ def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_dow
 
 
 def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(rocketmq, producer, consumers):
-    recorder = HeldListener()
+    recorder = HeldInOrder()
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0"])
     assert recorder.running.wait(20)
@@ -384,7 +341,7 @@ def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
 ):
     monkeypatch.setattr(orderly_service, "_PORTION_S", 60.0)  # else a long call ends its portion, whatever else happens
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
-    recorder = HeldListener()
+    recorder = HeldInOrder()
     consumer = consumers(recorder, kind="orderly")
     assert recorder.running.wait(20)
     if ends_by == "drop":
@@ -403,7 +360,7 @@ def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
 def test_a_turn_ends_after_60_s_and_a_new_one_continues(rocketmq, producer, consumers, monkeypatch, tmp_path):
     monkeypatch.setattr(orderly_service, "_PORTION_BATCHES", 1)  # the turn looks at the time after each call
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(3)])
-    recorder = HeldListener()
+    recorder = HeldInOrder()
     consumer = consumers(  # without a lock, which would have to be renewed meanwhile
         recorder, kind="orderly", message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path)
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import QUEUE, noted, parts_of, send_all
+from recorder import QUEUE, HeldInOrder, OrderlyRecorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -20,25 +20,10 @@ SUCCESS = rmq.ConsumeOrderlyStatus.SUCCESS
 LAST = 20
 
 
-class LongCall:
-    """A listener whose call for message ``at`` runs until ``release``."""
-
-    def __init__(self, at: str = str(LAST)) -> None:
-        self.at = at
-        self.seen: list[str] = []
-        self.running, self.release = threading.Event(), threading.Event()
-
-    def __call__(self, messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
-        self.seen.append(messages[0].body.decode())
-        if self.seen[-1] == self.at:
-            self.running.set()
-            self.release.wait(60)
-        return SUCCESS
-
-
 @pytest.fixture
-def long_call(rocketmq: EmbeddedRocketMQ) -> Iterator[LongCall]:
-    call = LongCall()
+def long_call() -> Iterator[HeldInOrder]:
+    """Its call for message ``LAST`` runs until ``release``."""
+    call = HeldInOrder(b"%d" % LAST)
     yield call
     call.release.set()
 
@@ -96,7 +81,7 @@ def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps
 
 @pytest.mark.parametrize("way", ["persist", "unsubscribe", "give up"])
 def test_what_ended_is_recorded_before_each_writing(rocketmq, producer, consumers, way):
-    first, second = LongCall("5"), LongCall()
+    first, second = HeldInOrder(b"5"), HeldInOrder(b"%d" % LAST)
     is_ours = threading.Event()
     is_ours.set()
 
@@ -150,10 +135,10 @@ def test_a_pushed_reset_of_a_busy_queue_holds(producer, consumers, long_call, ro
     for _ in range(5):
         rocketmq.advance(5_000)
     assert _stored(rocketmq) == 7
-    seen_before = len(long_call.seen)
+    seen_before = len(long_call.bodies)
     long_call.release.set()
     rocketmq.advance_until(lambda: _stored(rocketmq) == LAST + 5)
-    assert long_call.seen[seen_before:] == [str(n) for n in range(7, LAST + 5)]
+    assert long_call.bodies[seen_before:] == [str(n) for n in range(7, LAST + 5)]
 
 
 def _push_reset(rocketmq: EmbeddedRocketMQ, offset: int) -> None:
@@ -203,15 +188,10 @@ def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(rocketmq, 
 
 
 def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(rocketmq, producer, consumers):
-    seen: list[str] = []
-
-    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
-        seen.append(messages[0].body.decode())
-        return SUCCESS
-
-    consumer = consumers(listener, kind="orderly")
+    recorder = OrderlyRecorder()
+    consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0"])
-    rocketmq.wait_until(lambda: seen == ["0"] and _cached(consumer) == 0)
+    rocketmq.wait_until(lambda: recorder.bodies == ["0"] and _cached(consumer) == 0)
     _given_up(rocketmq, consumer)
     rocketmq.wait_until(lambda: _owner(rocketmq) is None)
 

@@ -46,9 +46,7 @@ def test_a_queue_or_a_selector_decides(rocketmq, producer):
 def test_a_selector_of_other_parameters_is_named_and_what_one_raises_is_its_own(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     message = rmq.Message("flights", b"x")
-    with pytest.raises(
-        rmq.ConfigurationError, match=r"selector is .*\(queues\), a function of \(queues, message\) is allowed"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match=r"selector is .*\(queues\), a function of \(queues, message\) is"):
         producer.send(message, selector=lambda queues: queues[0])  # type: ignore[arg-type, misc]
     with pytest.raises(TypeError, match="unsupported operand"):
         producer.send(message, selector=lambda queues, sent: queues[1 + "x"])  # type: ignore[operator]
@@ -116,10 +114,9 @@ def test_a_bad_message_is_refused_before_any_io(producer, message, sentence):
 @pytest.mark.parametrize("fails_by", ["refusal", "lost connection"])
 @pytest.mark.parametrize("how", ["send", "send_async", "AsyncProducer.send"])
 def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_broker(
-    rocketmq, second_broker, producer, how, fails_by
+    rocketmq, admin, second_broker, producer, how, fails_by
 ):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
+    admin.create_topic("flights", queues=2)
     asked: list[str] = []
 
     def is_noted(command: Command) -> bool:
@@ -148,9 +145,8 @@ def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_brok
     assert {first, second} == {"broker-a", "broker-b"}
 
 
-def test_a_broker_that_went_down_is_passed_by(rocketmq, second_broker, producer):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
+def test_a_broker_that_went_down_is_passed_by(rocketmq, admin, second_broker, producer):
+    admin.create_topic("flights", queues=2)
     assert {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)} == {
         "broker-a",
         "broker-b",
@@ -159,9 +155,8 @@ def test_a_broker_that_went_down_is_passed_by(rocketmq, second_broker, producer)
     assert {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)} == {"broker-a"}
 
 
-def test_a_chosen_queue_is_not_replaced_by_another(rocketmq, second_broker, producer):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
+def test_a_chosen_queue_is_not_replaced_by_another(rocketmq, admin, second_broker, producer):
+    admin.create_topic("flights", queues=2)
     fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
     with pytest.raises(rmq.RemoteError, match="code 2"):
         producer.send(rmq.Message("flights", b"x"), sharding_key="k")

@@ -6,13 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, parts_of, send_all
+from recorder import QUEUE, Held, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume import rebalancer
@@ -55,15 +54,14 @@ def test_a_member_that_leaves_is_replaced_at_once(rocketmq, producer, consumers)
     ]  # nothing twice: progress was written
 
 
-def test_new_queues_are_found_and_new_topics_waited_for(rocketmq, producer, consumers):
+def test_new_queues_are_found_and_new_topics_waited_for(rocketmq, admin, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder, topic="weather")  # the topic does not exist yet
     assert _queues(consumer, "weather") == []
     rocketmq.create_topic("weather", queues=2)
     # Looked for each second; the broker first hears of us by this topic's route, before the next heartbeat is due.
     rocketmq.advance_until(lambda: _queues(consumer, "weather") == [0, 1], limit_ms=15_000, patience_ms=100)
-    with rocketmq.admin() as admin:
-        admin.create_topic("weather", queues=4)
+    admin.create_topic("weather", queues=4)
     rocketmq.advance_until(lambda: _queues(consumer, "weather") == [0, 1, 2, 3])
     send_all(producer, [str(n) for n in range(8)], topic="weather")
     rocketmq.wait_until(lambda: len(recorder) == 8)
@@ -127,10 +125,8 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(rocketmq, producer,
 
 
 def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(rocketmq, producer, consumers):
-    release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body == b"runs" else None)
+    recorder = Held(b"runs")
     consumer = consumers(recorder)
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     pulls: list[tuple[str, str]] = []
 
     def note(command: Command) -> bool:
@@ -139,13 +135,13 @@ def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(rocketmq, produ
         return False
 
     send_all(producer, ["done"])
-    rocketmq.wait_until(lambda: len(recorder) == 1 and consumer.process_queues[queue].commit_offset == 1)
+    rocketmq.wait_until(lambda: len(recorder) == 1 and consumer.process_queues[QUEUE].commit_offset == 1)
     send_all(producer, ["runs"])
     rocketmq.wait_until(lambda: len(recorder) == 2)
     rocketmq.faults.drop(PULLS, times=None, when=note)
     send_all(producer, ["last"])
     rocketmq.wait_until(lambda: pulls and pulls[-1] == ("3", "1"))
-    release.set()
+    recorder.release.set()
 
 
 def test_a_restarted_group_goes_on_where_it_stopped(rocketmq, producer, consumers):

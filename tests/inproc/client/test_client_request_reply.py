@@ -101,10 +101,9 @@ def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_re
 
 
 def test_a_reply_prefers_the_broker_that_stored_the_request_and_takes_another_when_it_must(
-    rocketmq, second_broker, consumers, producer
+    rocketmq, admin, second_broker, consumers, producer
 ):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
+    admin.create_topic("flights", queues=2)
     results: list[tuple[str, str]] = []
 
     def answer(message: rmq.MessageExt) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, parts_of, send_all
+from recorder import HELD_S, QUEUE, Held, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.net.process.engine import Engine
@@ -101,31 +101,21 @@ def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_roun
 
 
 def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it(rocketmq, producer, consumers):
-    release, running = threading.Event(), threading.Event()
-    seen: list[str] = []
-
-    def listener(message: rmq.MessageExt) -> None:
-        seen.append(message.body.decode())
-        if message.body == b"a0":
-            running.set()
-            release.wait(HELD_S)
-            raise ValueError("too late to matter")
-
-    consumer = consumers(listener, consume_thread_count=1)
+    held = Held(b"a0", ValueError("too late to matter"))
+    consumer = consumers(held, consume_thread_count=1)
     rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 3)
     _send(producer, 0, "a0", "a1", "a2")
-    assert running.wait(20)
-    assert consumer._async._running is not None
-    in_hand = consumer._async._running.rebalancer.table.active()[rmq.MessageQueue("flights", "broker-a", 0)]
+    assert held.running.wait(20)
+    in_hand = parts_of(consumer).rebalancer.table.active()[QUEUE]
     _reset(rocketmq, -1)
     rocketmq.advance_until(lambda: in_hand.dropped)  # at its next pull, where the broker does not push
     rocketmq.advance_until(lambda: _committed(rocketmq, consumer).get(0) == 3)
-    release.set()
+    held.release.set()
     _send(producer, 0, "a3")
-    rocketmq.advance_until(lambda: "a3" in seen)
+    rocketmq.advance_until(lambda: "a3" in held.bodies)
     rocketmq.advance_until(lambda: _committed(rocketmq, consumer).get(0) == 4)
     consumer.shutdown()
-    assert seen == ["a0", "a3"]
+    assert held.bodies == ["a0", "a3"]
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []  # what was skipped is not retried either
 
 

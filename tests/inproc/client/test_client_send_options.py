@@ -95,39 +95,37 @@ def test_the_detector_finds_a_broker_that_can_be_reached_again(rocketmq, second_
         assert asked == 1, "no route names it any more, so nobody was asked"
 
 
-def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq):
-    with rocketmq.producer("ops") as producer:
-        producer.send(rmq.Message("flights", b"in 5 s"), delay_ms=5_000)
-        producer.send(rmq.Message("flights", b"at 9 s"), deliver_time_ms=rocketmq.clock.now_ms() + 9_000)
-        producer.send_oneway(rmq.Message("flights", b"in 3 s"), delay_ms=3_000)
-        rocketmq.advance(1_000)
-        assert rocketmq.messages("flights") == []
-        rocketmq.advance_until(lambda: len(rocketmq.messages("flights")) == 3, step_ms=500)
-        assert [message.body for message in rocketmq.messages("flights")] == [b"in 3 s", b"in 5 s", b"at 9 s"]
-        for how in ({"delay_ms": 1, "delay_level": 1}, {"delay_ms": 1, "deliver_time_ms": 1}):
-            with pytest.raises(rmq.ConfigurationError):
-                producer.send(rmq.Message("flights", b"x"), **how)  # type: ignore[arg-type]
+def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq, producer):
+    producer.send(rmq.Message("flights", b"in 5 s"), delay_ms=5_000)
+    producer.send(rmq.Message("flights", b"at 9 s"), deliver_time_ms=rocketmq.clock.now_ms() + 9_000)
+    producer.send_oneway(rmq.Message("flights", b"in 3 s"), delay_ms=3_000)
+    rocketmq.advance(1_000)
+    assert rocketmq.messages("flights") == []
+    rocketmq.advance_until(lambda: len(rocketmq.messages("flights")) == 3, step_ms=500)
+    assert [message.body for message in rocketmq.messages("flights")] == [b"in 3 s", b"in 5 s", b"at 9 s"]
+    for how in ({"delay_ms": 1, "delay_level": 1}, {"delay_ms": 1, "deliver_time_ms": 1}):
         with pytest.raises(rmq.ConfigurationError):
-            producer.send(rmq.Message("flights", b"x"), delay_ms=-1)
+            producer.send(rmq.Message("flights", b"x"), **how)  # type: ignore[arg-type]
+    with pytest.raises(rmq.ConfigurationError):
+        producer.send(rmq.Message("flights", b"x"), delay_ms=-1)
 
 
 @pytest.mark.rocketmq(recallMessageEnable=True)
-def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq):
-    with rocketmq.producer("ops") as producer:
-        assert producer.send(rmq.Message("flights", b"now")).recall_handle is None
-        kept = producer.send(rmq.Message("flights", b"kept"), delay_ms=20_000)
-        gone = producer.send(rmq.Message("flights", b"gone"), delay_ms=20_000)
-        assert kept.recall_handle
-        assert gone.recall_handle
-        assert producer.recall("flights", gone.recall_handle) == gone.message_id
-        rocketmq.advance_until(lambda: len(rocketmq.messages("flights")) == 2, step_ms=1_000)
-        rocketmq.advance(5_000)
-        assert [message.body for message in rocketmq.messages("flights")] == [b"now", b"kept"]
-        for handle, sentence in (("nonsense", "recall_handle is 'nonsense'"), (None, "recall_handle is None")):
-            with pytest.raises(rmq.ConfigurationError, match=sentence):
-                producer.recall("flights", handle)  # type: ignore[arg-type]
-        with pytest.raises(rmq.ConfigurationError):
-            producer.recall("%RETRY%delays", gone.recall_handle)
+def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq, producer):
+    assert producer.send(rmq.Message("flights", b"now")).recall_handle is None
+    kept = producer.send(rmq.Message("flights", b"kept"), delay_ms=20_000)
+    gone = producer.send(rmq.Message("flights", b"gone"), delay_ms=20_000)
+    assert kept.recall_handle
+    assert gone.recall_handle
+    assert producer.recall("flights", gone.recall_handle) == gone.message_id
+    rocketmq.advance_until(lambda: len(rocketmq.messages("flights")) == 2, step_ms=1_000)
+    rocketmq.advance(5_000)
+    assert [message.body for message in rocketmq.messages("flights")] == [b"now", b"kept"]
+    for handle, sentence in (("nonsense", "recall_handle is 'nonsense'"), (None, "recall_handle is None")):
+        with pytest.raises(rmq.ConfigurationError, match=sentence):
+            producer.recall("flights", handle)  # type: ignore[arg-type]
+    with pytest.raises(rmq.ConfigurationError):
+        producer.recall("%RETRY%delays", gone.recall_handle)
 
 
 @pytest.mark.parametrize("kind", ["ZLIB", "LZ4", "ZSTD"])
@@ -183,18 +181,17 @@ def _grown(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, queues: int) -> N
     )
 
 
-def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_their_order(rocketmq):
+def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_their_order(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     keys = [f"N{number}" for number in range(6)]
-    with rocketmq.producer("ops") as producer:
-        for number in range(3):
-            for key in keys:
-                producer.send(rmq.Message("flights", b"%s %d" % (key.encode(), number)), sharding_key=key)
-        _grown(rocketmq, producer, 5)
-        for number in range(3, 6):
-            for key in keys:
-                result = producer.send(rmq.Message("flights", b"%s %d" % (key.encode(), number)), sharding_key=key)
-                assert result.message_queue.queue_id == abs(java_hash(key)) % 5
+    for number in range(3):
+        for key in keys:
+            producer.send(rmq.Message("flights", b"%s %d" % (key.encode(), number)), sharding_key=key)
+    _grown(rocketmq, producer, 5)
+    for number in range(3, 6):
+        for key in keys:
+            result = producer.send(rmq.Message("flights", b"%s %d" % (key.encode(), number)), sharding_key=key)
+            assert result.message_queue.queue_id == abs(java_hash(key)) % 5
     stored = sorted(rocketmq.messages("flights"), key=lambda message: message.commit_log_offset)
     for key in keys:
         of_key = [message for message in stored if message.properties[props.SHARDING_KEY] == key]

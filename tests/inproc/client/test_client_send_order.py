@@ -34,10 +34,9 @@ def stored(rocketmq: EmbeddedRocketMQ) -> list[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq, way):
+def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq, admin, way):
     """One begins in each turn of the loop: before the question, while it is under way, when the answer is there and after it."""
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=1)
+    admin.create_topic("flights", queues=1)
 
     async def run() -> int:
         async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr) as producer:
@@ -63,10 +62,9 @@ def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq, way):
     assert stored(rocketmq) == list(range(count))
 
 
-def test_a_send_that_waits_for_an_address_waits_for_the_route_of_its_own_topic(rocketmq):
+def test_a_send_that_waits_for_an_address_waits_for_the_route_of_its_own_topic(rocketmq, admin):
     """A broker has one address, and each topic an answer of its own: that one is gone says nothing about the other."""
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=1)
+    admin.create_topic("flights", queues=1)
 
     async def run() -> list[Any]:
         async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr) as producer:

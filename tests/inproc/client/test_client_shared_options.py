@@ -104,9 +104,7 @@ def test_an_option_that_differs_holds_or_is_refused_by_its_name(rocketmq, kind, 
         before = {name: getattr(_instance(first)._options, name) for name in ClientOptions.__struct_fields__}
         second = _client(rocketmq, kind, 2, asks)
         if option in SHARED:
-            with pytest.raises(
-                rmq.ConfigurationError, match=f"^{option} is .*'[0-9.]+@shared' has .*instance_name"
-            ) as seen:
+            with pytest.raises(rmq.ConfigurationError, match=f"^{option} is .*'[0-9.]+@shared' has") as seen:
                 second.start()
             assert "secret-" not in str(seen.value)
             assert "0x" not in str(seen.value)
@@ -192,10 +190,9 @@ def test_a_client_left_on_a_closed_loop_does_not_block_a_new_one(rocketmq):
     gc.collect()
 
 
-def test_tools_see_each_consumers_own_options(rocketmq, consumers):
+def test_tools_see_each_consumers_own_options(rocketmq, admin, consumers):
     for group, size in (("one", 1), ("two", 2)):
         consumers(Recorder(), group=group, instance_name="shared", trace_msg_batch_num=size)
-    with rocketmq.admin() as admin:
-        for group, size in (("one", "1"), ("two", "2")):
-            (info,) = admin.running_infos(group).values()
-            assert info.properties["traceMsgBatchNum"] == size
+    for group, size in (("one", "1"), ("two", "2")):
+        (info,) = admin.running_infos(group).values()
+        assert info.properties["traceMsgBatchNum"] == size

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, noted, parts_of, send_all
+from recorder import Held, Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
@@ -77,23 +77,12 @@ def test_a_check_may_shut_its_producer_down(rocketmq):
         producer.send(rmq.Message("flights", b"x"))
 
 
-class Held:
-    """A listener that runs until it is let go."""
-
-    def __init__(self) -> None:
-        self.began, self.let_go = threading.Event(), threading.Event()
-
-    def __call__(self, message: rmq.MessageExt) -> None:
-        self.began.set()
-        assert self.let_go.wait(LIMIT_S)
-
-
 def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(rocketmq, producer, consumers):
     held = Held()
     consumer = consumers(held, await_termination_ms=600_000)
     keeper = consumers(Recorder(), group="keeper")  # a second, so that the engine has more to do than this one
     send_all(producer, ["x"])
-    assert held.began.wait(LIMIT_S)
+    assert held.running.wait(LIMIT_S)
 
     async def cancel_one_shutdown() -> list[bool]:
         first = asyncio.ensure_future(consumer._async.shutdown())
@@ -104,7 +93,7 @@ def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(rocke
         third = asyncio.ensure_future(consumer._async.shutdown())
         await asyncio.sleep(0.05)
         early = [first.cancelled(), second.done(), third.done()]
-        held.let_go.set()
+        held.release.set()
         await asyncio.wait_for(asyncio.gather(second, third), LIMIT_S)
         return early
 
@@ -155,7 +144,7 @@ def test_a_shutdown_while_it_starts_ends_the_start(rocketmq, consumers):
 
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
-def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(rocketmq, consumers, kind):
+def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(rocketmq, admin, consumers, kind):
     """The keeper's connection stays open: only who says that it leaves is gone."""
     keeper = consumers(Recorder(), group="keeper", instance_name="shared")
     options = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "instance_name": "shared"}
@@ -192,9 +181,8 @@ def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(rocketmq, 
         await asyncio.wait_for(asyncio.gather(*ends), LIMIT_S)
 
     keeper._engine.run(meet())
-    with rocketmq.admin() as admin:
-        assert _members(rocketmq) == []
-        assert admin.producer_connection("delays", "flights") == []
+    assert _members(rocketmq) == []
+    assert admin.producer_connection("delays", "flights") == []
 
 
 def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(rocketmq, producer, consumers):
@@ -262,7 +250,7 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(rocketmq, produce
 
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
-def test_a_late_heartbeat_does_not_add_a_member_that_has_left(rocketmq, consumers, kind):
+def test_a_late_heartbeat_does_not_add_a_member_that_has_left(rocketmq, admin, consumers, kind):
     keeper = consumers(Recorder(), group="keeper", instance_name="shared")
     leaver = (
         consumers(Recorder(), instance_name="shared")
@@ -293,10 +281,9 @@ def test_a_late_heartbeat_does_not_add_a_member_that_has_left(rocketmq, consumer
         instance.cluster.ask = told  # type: ignore[method-assign]
 
     keeper._engine.run(leave())
-    with rocketmq.admin() as admin:
-        assert _members(rocketmq) == []
-        assert admin.producer_connection("delays", "flights") == []
-        assert len(admin.consumer_ids("keeper")) == 1
+    assert _members(rocketmq) == []
+    assert admin.producer_connection("delays", "flights") == []
+    assert len(admin.consumer_ids("keeper")) == 1
 
 
 def test_a_poll_that_waits_ends_with_its_consumer(rocketmq):
@@ -361,7 +348,7 @@ def test_a_client_without_references_shuts_down_with_a_warning(rocketmq):
             rocketmq.wait_until(lambda admin=admin: not admin.producer_connection("ops", "flights"))
 
 
-def test_a_push_consumer_without_references_continues(rocketmq):
+def test_a_push_consumer_without_references_continues(rocketmq, producer, admin):
     """As a thread does: whether its listener holds it, by chance, must not decide whether messages come."""
     recorder = Recorder()
 
@@ -373,22 +360,19 @@ def test_a_push_consumer_without_references_continues(rocketmq):
 
     begin()
     gc.collect()
-    with rocketmq.producer("ops") as producer:
-        producer.send(rmq.Message("flights", b"late"))
+    producer.send(rmq.Message("flights", b"late"))
     rocketmq.wait_until(lambda: recorder.bodies == ["late"])
     (kept,) = [client for client in async_client._kept if client.group == "delays"]
     assert kept._loop is not None
     asyncio.run_coroutine_threadsafe(kept.shutdown(), kept._loop).result(30)
     assert kept not in async_client._kept
-    with rocketmq.admin() as admin:
-        rocketmq.wait_until(lambda: not admin.consumer_ids("delays"))
+    rocketmq.wait_until(lambda: not admin.consumer_ids("delays"))
 
 
 @pytest.mark.parametrize("face", ["blocking", "async"])
-def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq, face):
+def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq, producer, admin, face):
     """The first messages come before ``start`` is through: "consume until done, then shut down" is no failed start."""
-    with rocketmq.producer("ops") as producer:
-        producer.send(rmq.Message("flights", b"only"))
+    producer.send(rmq.Message("flights", b"only"))
     seen: list[bytes] = []
     if face == "blocking":
         consumer = rocketmq.push_consumer("delays")
@@ -415,8 +399,7 @@ def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq, face):
 
         asyncio.run(asyncio.wait_for(run(), 60))
     assert seen == [b"only"]
-    with rocketmq.admin() as admin:
-        rocketmq.wait_until(lambda: not admin.consumer_ids("delays"))
+    rocketmq.wait_until(lambda: not admin.consumer_ids("delays"))
 
 
 _PROGRAM = textwrap.dedent(
@@ -578,7 +561,7 @@ def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_mea
 
 
 @pytest.mark.parametrize("kind", ["message", "batch", "orderly", "async"])
-def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(rocketmq, kind, monkeypatch, caplog):
+def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(rocketmq, producer, kind, monkeypatch, caplog):
     monkeypatch.setattr("sprocketmq.client.consume.running_consumer._SHUTDOWN_WARNING_S", 0.01)
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, await_termination_ms=300
@@ -604,10 +587,9 @@ def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(rocketmq, kind,
         consumer.concurrent_listener(batch_size=4)(listen)
     else:
         consumer.orderly_listener(listen)
-    with rocketmq.producer("ops") as producer:
-        producer.send(rmq.Message("flights", b"x"))
-        consumer.start()
-        rocketmq.advance_until(lambda: began)
+    producer.send(rmq.Message("flights", b"x"))
+    consumer.start()
+    rocketmq.advance_until(lambda: began)
     try:
         consumer.shutdown()
     finally:

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import QUEUE, Held, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.consume.polled_queues import PolledQueues
@@ -51,21 +50,14 @@ def test_no_client_returns_its_own_mutable_parts(rocketmq, producer, consumers, 
 
 
 def test_a_snapshot_from_another_thread_does_not_change_and_moves_no_progress(rocketmq, producer, consumers):
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
-    running, release = threading.Event(), threading.Event()
-
-    def hold_the_first(message: rmq.MessageExt) -> None:
-        if message.queue_offset == 0:
-            running.set()
-            release.wait(HELD_S)
-
+    held = Held(b"0")
     send_all(producer, [str(n) for n in range(5)])
-    consumer = consumers(hold_the_first, consume_thread_count=2)
-    assert running.wait(20)
-    rocketmq.wait_until(lambda: consumer.process_queues[queue].count == 1)
-    seen = consumer.process_queues[queue]
+    consumer = consumers(held, consume_thread_count=2)
+    assert held.running.wait(20)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 1)
+    seen = consumer.process_queues[QUEUE]
     assert (seen.min_offset, seen.max_offset, seen.commit_offset, seen.span, seen.max_offset_seen) == (0, 0, 0, 0, 4)
-    release.set()
-    rocketmq.wait_until(lambda: consumer.process_queues[queue].count == 0)
+    held.release.set()
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 0)
     assert (seen.count, seen.commit_offset) == (1, 0)
-    assert consumer.process_queues[queue].commit_offset == 5
+    assert consumer.process_queues[QUEUE].commit_offset == 5

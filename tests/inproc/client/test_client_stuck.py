@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, committed, parts_of, send_all
+from recorder import HELD_S, QUEUE, committed, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -90,8 +90,7 @@ def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(rocket
     consumer = consumers(hangs, kind="concurrent", batch_size=2, consume_timeout_ms=LIMIT_MS, start=False)
     consumer.on_consume_timeout(told.append)
     consumer.start()
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
-    rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count == 2)
+    rocketmq.wait_until(lambda: QUEUE in consumer.process_queues and consumer.process_queues[QUEUE].count == 2)
     rocketmq.advance_until(lambda: _copies(rocketmq) == 2 and told)
     release.set()
     consumer.shutdown()  # all callbacks have run
@@ -274,12 +273,11 @@ def test_broadcasting_gives_a_stuck_message_up_and_goes_on(rocketmq, producer, c
     )
     consumer.on_consume_timeout(told.append)
     consumer.start()
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     send_all(producer, ["stuck", "a"])
     rocketmq.wait_until(lambda: len(listener.seen) == 2)
-    assert consumer.process_queues[queue].commit_offset == 0
+    assert consumer.process_queues[QUEUE].commit_offset == 0
     rocketmq.advance(LIMIT_MS)
-    rocketmq.wait_until(lambda: consumer.process_queues[queue].commit_offset == 2)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].commit_offset == 2)
     rocketmq.wait_until(lambda: len(told) == 1)
     listener.release.set()
     assert listener.ended.wait(20)

@@ -195,7 +195,7 @@ def test_wrong_trace_options_get_a_sentence(option, value):
         rmq.Producer("ops", namesrv_addr="127.0.0.1:1", **{option: value})  # type: ignore[arg-type]
 
 
-def test_an_administrator_reads_a_messages_trace(rocketmq, consumers, producer):
+def test_an_administrator_reads_a_messages_trace(rocketmq, admin, consumers, producer):
     seen = Recorder()
     with rocketmq.producer("traced", enable_trace=True) as traced:
         send_all(traced, ["other"])
@@ -203,13 +203,12 @@ def test_an_administrator_reads_a_messages_trace(rocketmq, consumers, producer):
     consumer = consumers(seen, enable_trace=True)
     rocketmq.wait_until(lambda: len(seen) == 2)
     consumer.shutdown()
-    with rocketmq.admin() as admin:
-        rocketmq.wait_until(lambda: len(admin.message_trace(sent.message_id)) == 3)
-        kinds = [record.trace_type.value for record in admin.message_trace(sent.message_id)]
-        assert kinds == ["Pub", "SubBefore", "SubAfter"]
-        assert admin.message_trace("0" * 32) == []
-        with pytest.raises(rmq.TopicNotExist):
-            admin.message_trace(sent.message_id, trace_topic="no-traces")
+    rocketmq.wait_until(lambda: len(admin.message_trace(sent.message_id)) == 3)
+    kinds = [record.trace_type.value for record in admin.message_trace(sent.message_id)]
+    assert kinds == ["Pub", "SubBefore", "SubAfter"]
+    assert admin.message_trace("0" * 32) == []
+    with pytest.raises(rmq.TopicNotExist):
+        admin.message_trace(sent.message_id, trace_topic="no-traces")
 
 
 def test_traces_have_the_names_without_their_namespace(rocketmq, consumers):

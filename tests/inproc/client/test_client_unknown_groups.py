@@ -30,43 +30,39 @@ def _send(rocketmq: EmbeddedRocketMQ, broker: str, count: int, queue_id: int = 0
             producer.send(rmq.Message("flights", b"%d" % number), queue=rmq.MessageQueue("flights", broker, queue_id))
 
 
-def test_what_waits_at_a_broker_that_does_not_know_the_group_is_counted_and_said(rocketmq, strict_broker, consumers):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=1)
-        admin.create_group("delays", broker="broker-a")
-        admin.reset_offset("delays", rmq.MessageQueue("flights", "broker-a", 0), 0)
-        _send(rocketmq, "broker-a", 3)
-        _send(rocketmq, "broker-b", 5)
-        seen = Recorder()
-        consumer = consumers(seen)
-        rocketmq.advance_until(lambda: bool(consumer.health().warnings))
-        assert consumer.health().is_healthy, "a restart does not help"
-        waiting = {queue.broker_name: at.lag for queue, at in admin.consumer_progress("delays").items() if at.lag}
-        assert waiting["broker-b"] == 5
-        assert admin.lag("delays", "flights") == sum(waiting.values())
-        found = admin.diagnose_group("delays", watch_ms=0)
-        assert found.verdict is GroupVerdict.SWITCHED_OFF, found
-        assert found.evidence[0] == "waiting there: 5 messages"
+def test_what_waits_at_a_broker_that_does_not_know_the_group_is_counted_and_said(
+    rocketmq, admin, strict_broker, consumers
+):
+    admin.create_topic("flights", queues=1)
+    admin.create_group("delays", broker="broker-a")
+    admin.reset_offset("delays", rmq.MessageQueue("flights", "broker-a", 0), 0)
+    _send(rocketmq, "broker-a", 3)
+    _send(rocketmq, "broker-b", 5)
+    seen = Recorder()
+    consumer = consumers(seen)
+    rocketmq.advance_until(lambda: bool(consumer.health().warnings))
+    assert consumer.health().is_healthy, "a restart does not help"
+    waiting = {queue.broker_name: at.lag for queue, at in admin.consumer_progress("delays").items() if at.lag}
+    assert waiting["broker-b"] == 5
+    assert admin.lag("delays", "flights") == sum(waiting.values())
+    found = admin.diagnose_group("delays", watch_ms=0)
+    assert found.verdict is GroupVerdict.SWITCHED_OFF, found
+    assert found.evidence[0] == "waiting there: 5 messages"
 
-        admin.create_group("delays", broker="broker-b")
-        rocketmq.advance_until(lambda: len(seen) == 8)
-        rocketmq.advance_until(lambda: not consumer.health().warnings)
+    admin.create_group("delays", broker="broker-b")
+    rocketmq.advance_until(lambda: len(seen) == 8)
+    rocketmq.advance_until(lambda: not consumer.health().warnings)
 
 
-def test_a_group_that_no_broker_knows_is_a_warning():
-    with EmbeddedRocketMQ(autoCreateSubscriptionGroup=False) as mq:
-        mq.create_topic("flights", queues=1)
-        consumer = mq.push_consumer("delays")
-        consumer.subscribe("flights")
-        consumer.on_message(lambda message: None)
-        with consumer:
-            mq.advance_until(lambda: bool(consumer.health().warnings))
-            (warning,) = consumer.health().warnings
-            assert "autoCreateSubscriptionGroup" in warning
-            with mq.admin() as admin:
-                admin.create_group("delays")
-            mq.advance_until(lambda: bool(consumer.assigned_queues))
-            assert consumer.health().warnings == ()
+@pytest.mark.rocketmq(autoCreateSubscriptionGroup=False)
+def test_a_group_that_no_broker_knows_is_a_warning(rocketmq, admin, consumers):
+    consumer = consumers(Recorder())
+    rocketmq.advance_until(lambda: bool(consumer.health().warnings))
+    (warning,) = consumer.health().warnings
+    assert "autoCreateSubscriptionGroup" in warning
+    admin.create_group("delays")
+    rocketmq.advance_until(lambda: bool(consumer.assigned_queues))
+    assert consumer.health().warnings == ()
 
 
 def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(rocketmq, consumers, monkeypatch):

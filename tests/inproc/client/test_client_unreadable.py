@@ -177,7 +177,5 @@ def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_ma
 
 @pytest.mark.parametrize("make", ["push_consumer", "pull_consumer"])
 def test_another_choice_is_refused(rocketmq, make):
-    with pytest.raises(
-        rmq.ConfigurationError, match="unreadable_body is 'drop', one of STOP, SKIP, DELIVER is allowed"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match="unreadable_body is 'drop', one of STOP, SKIP, DELIVER is"):
         getattr(rocketmq, make)("delays", unreadable_body="drop")

@@ -154,21 +154,18 @@ def test_a_pull_consumer_has_values(rocketmq, producer):
         while len(messages) < 2:
             messages += consumer.poll(timeout_ms=1_000)
         assert messages[0].value == Order(7)
-        with pytest.raises(
-            rmq.ValueDeserializationError, match=r"topic 'flights': its body of 1 bytes .* DecodeError"
-        ) as caught:
+        with pytest.raises(rmq.ValueDeserializationError, match=r"topic 'flights': its body of 1 bytes") as caught:
             _ = messages[1].value
         assert isinstance(caught.value.__cause__, msgspec.DecodeError)
 
 
-def test_a_message_consumed_directly_has_its_value(rocketmq, consumers):
+def test_a_message_consumed_directly_has_its_value(rocketmq, admin, consumers):
     read: list[int] = []
     consumer = consumers(lambda message: read.append(message.value.id), value_deserializer=read_order)
     with rocketmq.producer("ops", value_serializer=rmq.json_serializer) as producer:
         sent = producer.send(producer.message("flights", Order(7)))
     rocketmq.wait_until(lambda: read == [7])
-    with rmq.Admin(namesrv_addr=rocketmq.namesrv_addr) as admin:
-        admin.consume_directly("delays", consumer.client_id, sent.offset_message_id)
+    admin.consume_directly("delays", consumer.client_id, sent.offset_message_id)
     assert read == [7, 7]
 
 
@@ -195,15 +192,11 @@ def test_what_is_missing_or_wrong_is_said_in_one_sentence(rocketmq, consumers):
         by_topic.message("notes", 7)
     with pytest.raises(rmq.ConfigurationError, match=r"topic is \['flights'\], a name of 1 to 127"):
         by_topic.message(["flights"], 7)  # type: ignore[arg-type]
-    with pytest.raises(
-        rmq.ConfigurationError, match=r"topic 'flights' cannot be serialized \(object\): TypeError: Encoding objects"
-    ) as caught:
+    with pytest.raises(rmq.ConfigurationError, match=r"topic 'flights' cannot be serialized \(object\):") as caught:
         by_topic.message("flights", object())
     assert isinstance(caught.value.__cause__, TypeError)
     text = rmq.AsyncProducer("ops", namesrv_addr="127.0.0.1:1", value_serializer=json.dumps)
-    with pytest.raises(
-        rmq.ConfigurationError, match="value_serializer of topic 'flights' returned str, bytes are allowed"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match="value_serializer of topic 'flights' returned str, bytes are"):
         text.message("flights", {})
     for name, value in (("text", 7), ("bytes", "text")):
         serialize = getattr(rmq, f"{name}_serializer")

@@ -126,9 +126,7 @@ def test_a_plain_client_at_a_tls_only_port_is_told_to_use_tls(tmp_path, who):
     both = str(tmp_path / "both.pem")
     config = NameServerConfig(tls_server_mode="enforcing", tls_server_cert_path=both, tls_server_key_path=both)
     with NameServer(host="127.0.0.1", port=0, config=config) as namesrv:
-        with pytest.raises(
-            rmq.ConnectionLost, match=r"if that port takes TLS only, connect with TLS, as with tls=True$"
-        ):
+        with pytest.raises(rmq.ConnectionLost, match=r"if that port takes TLS only, connect with TLS, as with"):
             _ask(who, namesrv.address)
         with rmq.Admin(namesrv_addr=namesrv.address, ssl_context=_trusting()) as admin:
             assert admin.topics() == []
@@ -167,10 +165,9 @@ def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer():
     assert "TLS" not in str(second)
 
 
-def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq):
-    with rocketmq.admin() as admin:
+def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq, admin):
+    admin.topics()
+    rocketmq.faults.close_connection(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, times=2)
+    with pytest.raises(rmq.ConnectionLost) as failure:
         admin.topics()
-        rocketmq.faults.close_connection(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, times=2)
-        with pytest.raises(rmq.ConnectionLost) as failure:
-            admin.topics()
     assert "TLS" not in str(failure.value)

@@ -12,8 +12,8 @@ import pytest
 from inproc.client.log_drill import TROUBLES, Drill, Size, expired_certificate
 
 LINES: Final = 30  # of ten minutes, for each process
-QUICK: Final = Size(topics=2, queues=4, groups=2, minutes=3)
-QUICK_LINES: Final = 12
+QUICK: Final = Size(topics=2, queues=4, groups=2, minutes=1.1, before_ms=15_000, after_ms=150_000)
+QUICK_LINES: Final = 10
 # What a stranger must find, by process.
 SAID: Final = {
     "killed": {
@@ -55,8 +55,8 @@ def check(trouble: str, size: Size, most: int) -> None:
             assert sentence in text, f"{host} does not say {sentence!r}:\n{text}"
 
 
-@pytest.mark.parametrize("trouble", ["killed", "name server away", "account revoked", "listeners raise"])
-def test_three_minutes_of_a_trouble_are_a_few_lines(trouble: str) -> None:
+@pytest.mark.parametrize("trouble", ["name server away", "account revoked", "listeners raise"])
+def test_a_minute_of_a_trouble_is_a_few_lines(trouble: str) -> None:
     check(trouble, QUICK, QUICK_LINES)
 
 

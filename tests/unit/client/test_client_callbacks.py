@@ -145,9 +145,7 @@ def test_a_listener_of_the_other_kind_is_refused_with_the_right_method():
 
     def several(messages: list[rmq.MessageExt], context: object) -> None: ...
 
-    with pytest.raises(
-        rmq.ConfigurationError, match=r"; concurrent_listener and orderly_listener take one of \(messages, context\)$"
-    ):
+    with pytest.raises(rmq.ConfigurationError, match=r"; concurrent_listener and orderly_listener take one of"):
         consumer().on_message(several)  # type: ignore[type-var]
     for register in (consumer().concurrent_listener, consumer().orderly_listener):
         with pytest.raises(rmq.ConfigurationError, match=r"; on_message takes one of \(message\)$"):
