@@ -72,7 +72,7 @@ async def in_order(*steps: Callable[[], Awaitable[object]]) -> None:
 
 
 class AsyncClient(Generic[P]):
-    """Base of the async clients. A subclass makes its parts in ``_make`` and keeps references to them in ``_use``."""
+    """Base of the async clients. A subclass makes its parts in ``_make``, and may keep references to some in ``_use``."""
 
     _restarts: ClassVar[bool] = True
     """Whether it may be started again after a shutdown."""
@@ -81,6 +81,7 @@ class AsyncClient(Generic[P]):
     """Whether it continues to run when no variable refers to it."""
 
     _parts: P | None = None  # from the beginning of the opening to the end of the closing
+    _running: P | None = None  # from the end of the opening to the beginning of the closing
     _loop: asyncio.AbstractEventLoop | None = None
     _work: asyncio.Task[BaseException | None]  # the last opening or closing
     _pid = 0
@@ -97,12 +98,22 @@ class AsyncClient(Generic[P]):
 
     def _use(self, parts: P | None) -> None:
         """It runs with ``parts`` from now on; None: it has stopped."""
-        raise NotImplementedError
+        self._running = parts
 
     @property
     def _name(self) -> str:
         """Its name in messages: ``consumer 'delays'``."""
         raise NotImplementedError
+
+    def _started(self) -> P:
+        if self._running is None:
+            raise self._not_started()
+        return self._running
+
+    def _started_here(self) -> P:
+        """``_started`` for what is awaited on the client's loop."""
+        self._check_running_loop()
+        return self._started()
 
     def _not_started(self) -> ClosedError:
         return ClosedError(f"{self._name} is not started or was shut down; call start(), or use it in a with block")

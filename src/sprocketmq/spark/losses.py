@@ -11,13 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from sprocketmq.errors import RocketMQError
 from sprocketmq.wire.records.message import MessageQueue
-
-if TYPE_CHECKING:
-    from sprocketmq.spark.options.read_options import ReadOptions
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -98,12 +95,12 @@ def lost_counts(losses: Iterable[Loss]) -> dict[MessageQueue, int]:
     return counts
 
 
-def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
-    """Log exactly what is missing. Raises DataLoss (there are losses, and ``failOnDataLoss`` is true)."""
+def report_losses(losses: Sequence[Loss], *, fail_on_data_loss: bool) -> None:
+    """Log exactly what is missing. Raises DataLoss (there are losses, and ``fail_on_data_loss``)."""
     if not losses:
         return
     text = "; ".join(map(str, losses))
-    if options.fail_on_data_loss:
+    if fail_on_data_loss:
         raise DataLoss(
             f"messages are gone before they were read: {text}; set failOnDataLoss to false to continue with the remaining ones"
         )

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json
-from sprocketmq.spark.options.new_queue_start import NewQueueStart
+from sprocketmq.spark.new_queue_start import NewQueueStart
 from sprocketmq.wire.records.message import MessageQueue
 
 VERSION: Final = 1

@@ -435,7 +435,7 @@ class MessageStore:
 
     def _true_tags_code(self, physical_offset: int, address: int) -> int:
         """The tags code of a unit that has an address in the queue's extension instead."""
-        record = self.commit_log.view_at(physical_offset, check_crc=False)
+        record = self.commit_log.view_at(physical_offset)
         if record is None:
             return address
         topic = record.topic_bytes.decode("utf-8", "replace")
@@ -454,7 +454,7 @@ class MessageStore:
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """None if no record begins there (a client may have invented that offset)."""
-        record = self.commit_log.view_at(physical_offset, check_crc=False)
+        record = self.commit_log.view_at(physical_offset)
         if record is None:
             return None
         self.damaged_bodies.compare_one(record)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from examples import examples
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.new_queue_start import NewQueueStart
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
 from sprocketmq.spark.options.bound import Bound
-from sprocketmq.spark.options.new_queue_start import NewQueueStart
 from sprocketmq.spark.read.plan import (
     BrokerOffsets,
     QueueBounds,

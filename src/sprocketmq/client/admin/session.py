@@ -116,9 +116,6 @@ class AdminSession(AsyncClient[AdminParts]):
     def _make(self) -> AdminParts:
         return AdminParts(self._options, leaves_silent=self._leaves_silent)
 
-    def _use(self, parts: AdminParts | None) -> None:
-        """Do nothing; requests use the parts directly."""
-
     @property
     def _open_parts(self) -> AdminParts:
         if self._life.state is not LifeState.RUNNING or self._loop is None:

@@ -84,7 +84,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._listeners: dict[str, MessageQueueListener] = {}
         self._topic_listeners: dict[str, TopicQueuesListener] = {}
         self._hooks = Hooks.of_client(_HOOKS)
-        self._running: RunningPullConsumer | None = None
         self._next_write_ms = 0
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -145,7 +144,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         )
 
     def _use(self, parts: RunningPullConsumer | None) -> None:
-        self._running = parts
+        super()._use(parts)
         if parts is not None and parts.rebalancer.assigned is not self._assigned:  # assigned while it started
             parts.rebalancer.assigned = self._assigned
             parts.subscription_changed()
@@ -479,15 +478,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             if queue not in owned:
                 raise ConfigurationError(f"{queue} is not read by this consumer, it reads {sorted(owned)}")
         return queues
-
-    def _started_here(self) -> RunningPullConsumer:
-        self._check_running_loop()
-        return self._started()
-
-    def _started(self) -> RunningPullConsumer:
-        if self._running is None:
-            raise self._not_started()
-        return self._running
 
 
 def messages_of(taken: list[TakenMessages]) -> list[MessageExt]:

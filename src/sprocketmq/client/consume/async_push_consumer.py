@@ -111,7 +111,6 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         self._stream: MessageStream | None = None  # instead of a listener
         self._hooks = Hooks.of_client(_HOOKS)
         self._stuck_callbacks: list[StuckListenerCallback] = []
-        self._running: RunningConsumer | None = None
 
     # -- before start ----------------------------------------------------------------------------------------------------------
 
@@ -260,9 +259,6 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def _name(self) -> str:
         return f"consumer {self.group!r}"
 
-    def _use(self, parts: RunningConsumer | None) -> None:
-        self._running = parts
-
     def _make(self) -> RunningConsumer:
         if self._listener is None:
             raise ConfigurationError(
@@ -378,15 +374,6 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     async def persist_offsets(self) -> None:
         """Write progress to the brokers now instead of within 5 s."""
         await self._started_here().persist_offsets()
-
-    def _started_here(self) -> RunningConsumer:
-        self._check_running_loop()
-        return self._started()
-
-    def _started(self) -> RunningConsumer:
-        if self._running is None:
-            raise self._not_started()
-        return self._running
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {self._life.state.value})"

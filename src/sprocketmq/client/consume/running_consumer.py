@@ -406,8 +406,12 @@ class RunningConsumer:
     async def _confirm(self) -> None:
         """Ask the brokers by whose subscription they filter: that with the highest version of any member, also of one that has left. Until
         all brokers have ours, pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
-        group, cluster, settings = self.name, self.instance.cluster, self.settings
-        if cluster.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.assigned is not None:
+        group, settings = self.name, self.settings
+        if (
+            self.instance.cluster.behind_proxy
+            or settings.post_subscription_when_pull
+            or self.rebalancer.assigned is not None
+        ):
             return
         ours = {
             topic: subscription
@@ -419,25 +423,8 @@ class RunningConsumer:
 
         async def ask(address_and_topic: tuple[str, str]) -> None:
             address, topic = address_and_topic
-            try:
-                found = await group_subscription(cluster, address, group, topic)
-            except RemoteError as error:  # in 5.x it takes the permission GET, and consumers may have only SUB
-                self._hides_subscription.add(address)
-                log.debug("group %s: %s does not say by which subscription it filters: %s", group, address, error)
-                return
-            except (NetworkError, RequestTimeout) as error:
-                unlike[topic] = f"{address} did not answer: {error}"
-                return
-            if found is None or not same_subscription(found, ours[topic]):
-                unlike[topic] = f"{address} has {'none' if found is None else repr(found.sub_string)}"
-                if found is not None:
-                    cluster.outages.failed(
-                        "filters",
-                        None,
-                        "group %s: another member subscribes to %s by %r, this one by %r; the group loses messages that the "
-                        "member which reads their queue does not subscribe to: let all members subscribe alike",
-                        group, topic, found.sub_string, ours[topic].sub_string, of=topic,
-                    )  # fmt: skip
+            if (why := await self._why_unlike(address, ours[topic])) is not None:
+                unlike[topic] = why
 
         brokers = [one for one in self.instance.heartbeats.reached() if one not in self._hides_subscription]
         await for_each([(address, topic) for address in brokers for topic in ours], ask, _QUESTIONS_AT_ONCE)
@@ -446,6 +433,30 @@ class RunningConsumer:
                 log.debug("group %s: pulls of %s carry their filter: %s", group, topic, unlike[topic])
             elif self.subscriptions.get(topic) is subscription:  # else it changed meanwhile, and is announced again
                 self.unconfirmed.discard(topic)
+
+    async def _why_unlike(self, address: str, ours: bodies.SubscriptionData) -> str | None:
+        """How a broker's subscription of the group differs from ours; None if it does not, or the broker does not say."""
+        group, topic, cluster = self.name, ours.topic, self.instance.cluster
+        try:
+            found = await group_subscription(cluster, address, group, topic)
+        except RemoteError as error:  # in 5.x it takes the permission GET, and consumers may have only SUB
+            self._hides_subscription.add(address)
+            log.debug("group %s: %s does not say by which subscription it filters: %s", group, address, error)
+            return None
+        except (NetworkError, RequestTimeout) as error:
+            return f"{address} did not answer: {error}"
+        if found is None:
+            return f"{address} has none"
+        if same_subscription(found, ours):
+            return None
+        cluster.outages.failed(
+            "filters",
+            None,
+            "group %s: another member subscribes to %s by %r, this one by %r; the group loses messages that the "
+            "member which reads their queue does not subscribe to: let all members subscribe alike",
+            group, topic, found.sub_string, ours.sub_string, of=topic,
+        )  # fmt: skip
+        return f"{address} has {found.sub_string!r}"
 
     def subscription_changed(self) -> None:
         async def announce_and_rebalance() -> None:

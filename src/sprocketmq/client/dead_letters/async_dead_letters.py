@@ -249,7 +249,7 @@ class AsyncDeadLetters(AdminSession):
         # A message that was sent by a sharding key goes to the queue of that key again.
         sharding_key = copy.properties.get(props.SHARDING_KEY)
         send = Send(copy, sharding_key=sharding_key, stored_flag=letter.message.sys_flag)
-        return await producer._started().send(send)
+        return await producer._started_sender().send(send)
 
     async def replay_all(
         self,

@@ -111,7 +111,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     async def flush(self) -> None:
         """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout. The
         futures have the results. Messages that wait in a batch are sent at once."""
-        self._started()
+        self._started_sender()
         parts = self._parts
         assert parts is not None
         await asyncio.sleep(0)  # as above
@@ -194,7 +194,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """
         sender, batches, permits = self._sender, self._batches, self._permits
         if sender is None or asyncio._get_running_loop() is not self._loop:  # here, because two calls cost a send 2 %
-            sender = self._started()
+            sender = self._started_sender()
         if batches is not None and permits is None:
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
             is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
@@ -240,7 +240,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             del task  # it holds the error, whose traceback holds this frame
 
     async def _take_permit(self, send: Send) -> None:
-        sender = self._started()
+        sender = self._started_sender()
         assert self._permits is not None
         sender.check(send.message)
         limit_ms = sender.settings.send_msg_timeout_ms if send.timeout_ms is None else send.timeout_ms
@@ -257,7 +257,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 # Its turn may come while the producer ends, which waits for it.
                 self._check_running_loop()
                 parts = self._parts
-                sender = (parts.sender if parts is not None else None) or self._started()
+                sender = (parts.sender if parts is not None else None) or self._started_sender()
                 return await sender.send(send)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             self._add_to_batches([(send.message, future, send)])
@@ -279,7 +279,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         for message, future, send in sends:
             try:
                 if batches is None:
-                    self._started()
+                    self._started_sender()
                     raise ClosedError(f"producer {self.group!r} was shut down")
                 if send is not None or batches.join(message, future) is None:
                     batches.add(send or Send(message), future)
@@ -300,7 +300,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Send one message without waiting for an answer: fast, but whether it was stored is not known. Raises NetworkError,
         RequestTimeout (no route, or no connection to the broker, within ``send_msg_timeout_ms``)."""
         send = Send(message, queue, selector, sharding_key, delay_level, delay_ms, deliver_time_ms)
-        await self._started().send_oneway(send)
+        await self._started_sender().send_oneway(send)
 
     async def send_batch(
         self,
@@ -313,7 +313,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Send messages of one topic, which is not a retry topic, in one request: without delays, of at most ``max_message_bytes``
         together. Either all or none are stored, one after the other in one queue. ``queue_offset`` of the result is that of the
         first message, and ``message_id`` has all ids, separated by commas."""
-        sender = self._started()
+        sender = self._started_sender()
         check_batch(messages, sender.settings.max_message_bytes)
         send = Send(messages[0], queue, None, sharding_key, timeout_ms=timeout_ms, messages=list(messages))
         return await sender.send_batch(send)
@@ -321,7 +321,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     @property
     def encoded_batch_sender(self) -> Sender | None:
         """The sender, for callers that encode batches themselves (the Spark sink); None if hooks or a namespace need each message."""
-        sender = self._started()
+        sender = self._started_sender()
         return sender if sender.sends_as_given else None
 
     async def request(
@@ -342,7 +342,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """
         from sprocketmq.client.produce.request_reply import RequestFutures  # imported here because few programs use it
 
-        sender = self._started()
+        sender = self._started_sender()
         assert self._instance is not None
         send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
         return await self._instance.processor(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, RequestFutures).request(
@@ -362,20 +362,20 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         RemoteError (with code 1, the broker could not reach the sender of the request, which left or no longer waits)."""
         from sprocketmq.client.produce.request_reply import send_reply
 
-        return await send_reply(self._started(), request, body, properties, timeout_ms)
+        return await send_reply(self._started_sender(), request, body, properties, timeout_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Recall a message that waits for its delivery time, by the handle in its SendResult (5.x brokers with
         ``recallMessageEnable=true``). Returns the message id. Raises ConfigurationError (the handle is invalid), RemoteError (it is
         delivered already, or the broker does not recall messages)."""
-        return await self._started().recall(topic, recall_handle)
+        return await self._started_sender().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues to which messages of ``topic`` can be sent, or could if it does not exist yet, sorted by broker name and queue
         id (Java: fetchPublishMessageQueues)."""
-        return await self._started().queue_choice.publish_queues(topic)
+        return await self._started_sender().queue_choice.publish_queues(topic)
 
-    def _started(self) -> Sender:
+    def _started_sender(self) -> Sender:
         self._check_running_loop()
         if self._sender is None:
             raise self._not_started()

@@ -167,12 +167,12 @@ class AsyncTransactionProducer(AsyncProducer):
         was sent, use ``send_prepared``."""
         self._refuse_delay(message)
         send = Send(message, queue, extra=self._half_properties)
-        return send if self._started().begin(send) else None
+        return send if self._started_sender().begin(send) else None
 
     async def prepared(self, half: Send) -> tuple[SendResult, HalfPlace]:
         """The result of ``begin_prepared``, as that of ``send_prepared``; there is no second try. Raises NetworkError,
         RequestTimeout: the broker did not answer; it may have been stored nevertheless."""
-        result = await self._started().send(half)
+        result = await self._started_sender().send(half)
         return result, _place(result)
 
     # -- the steps, which the blocking client takes one by one ---------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class AsyncTransactionProducer(AsyncProducer):
 
     async def _send_half(self, send: Send, check_immunity_time_s: int | None) -> SendResult:
         """Store the half message; with SEND_OK its transaction is open from now on."""
-        sender, message = self._started(), send.message
+        sender, message = self._started_sender(), send.message
         sender.check(message)
         self._refuse_delay(message)
         send.extra = self._half_properties

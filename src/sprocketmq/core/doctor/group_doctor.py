@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -85,9 +86,12 @@ class GroupDiagnosis(Struct, frozen=True):
 
 def diagnose(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis:
     """``stuck_after_ms``: milliseconds after which a listener that finishes no message counts as stuck."""
-    found = next((one for check in _CHECKS if (one := check(state, stuck_after_ms)) is not None), None) or _unknown(
-        state
-    )
+    stuck = partial(_stuck, stuck_after_ms=stuck_after_ms)
+    checks: tuple[Callable[[GroupState], GroupDiagnosis | None], ...] = (
+        _offline, _switched_off, _same_ids, _subscriptions, _unowned, _locked, _paused, stuck, _fails, _flow_control, _absent,
+        _retries, _nothing_waits, _moving,
+    )  # fmt: skip
+    found = next((one for check in checks if (one := check(state)) is not None), None) or _unknown(state)
     silent: dict[str, list[str]] = {}
     for member in state.members:
         if member.silent_because is not None:
@@ -122,21 +126,17 @@ def _broker_lost(state: GroupState, found: GroupDiagnosis) -> GroupDiagnosis:
 def _retry_evidence(state: GroupState) -> tuple[str, ...]:
     if not (state.retry_lag or state.retries_waiting):
         return ()
-    return (
-        f"retries that are due: {_unless_unknown(state.retry_lag)}, that wait for their time: "
-        f"{_unless_unknown(state.retries_waiting)}",
-        *(
-            [f"the next one is due in {duration(max(0, state.next_retry_ms - state.now_ms))}"]
-            if state.next_retry_ms is not None
-            else []
-        ),
-    )
+    due, waiting = _unless_unknown(state.retry_lag), _unless_unknown(state.retries_waiting)
+    evidence = [f"retries that are due: {due}, that wait for their time: {waiting}"]
+    if state.next_retry_ms is not None:
+        evidence.append(f"the next one is due in {duration(max(0, state.next_retry_ms - state.now_ms))}")
+    return tuple(evidence)
 
 
 # -- 1 to 6: who reads what ------------------------------------------------------------------------------------------------------
 
 
-def _offline(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _offline(state: GroupState) -> GroupDiagnosis | None:
     if state.members:
         return None
     if state.proxy is not None:
@@ -156,7 +156,7 @@ def _offline(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     )
 
 
-def _switched_off(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _switched_off(state: GroupState) -> GroupDiagnosis | None:
     if state.switched_off:
         where = _listed(state.switched_off)
         return GroupDiagnosis(
@@ -196,7 +196,7 @@ def _switched_off(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | No
     return None
 
 
-def _same_ids(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _same_ids(state: GroupState) -> GroupDiagnosis | None:
     if not state.same_ids:
         return None
     return GroupDiagnosis(
@@ -210,7 +210,7 @@ def _same_ids(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     )
 
 
-def _subscriptions(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _subscriptions(state: GroupState) -> GroupDiagnosis | None:
     told = [(member, dict(member.subscriptions)) for member in state.members if member.subscriptions is not None]
     for member, wanted in told[1:]:
         first, other = told[0]
@@ -231,7 +231,7 @@ def _subscriptions(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | N
     return None
 
 
-def _unowned(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _unowned(state: GroupState) -> GroupDiagnosis | None:
     without = _without_owner(state)
     if state.unreached:
         without = sorted({*without, *(queue for queue in state.queues if queue.broker_name in state.unreached)})
@@ -267,7 +267,7 @@ def _without_owner(state: GroupState) -> list[MessageQueue]:
     return sorted(queue for queue in state.queues if queue.topic in wanted and queue not in held)
 
 
-def _locked(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _locked(state: GroupState) -> GroupDiagnosis | None:
     """An orderly member begins to read a queue when it gets the lock from the broker, and stops when it loses the lock."""
     lost = next(
         (
@@ -305,7 +305,7 @@ def _locked(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
 # -- 7 to 11: what members do with their messages ---------------------------------------------------------------------------------------
 
 
-def _paused(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _paused(state: GroupState) -> GroupDiagnosis | None:
     paused = [member for member in state.members if member.paused]
     waiting = [queue for member in paused for queue in member.queues or () if _lags(state, queue)]
     if not waiting:
@@ -318,7 +318,7 @@ def _paused(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     )
 
 
-def _stuck(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _stuck(state: GroupState, *, stuck_after_ms: int) -> GroupDiagnosis | None:
     late = [
         (held.last_consume_ms, member, queue, held)
         for member, queue, held in _held(state)
@@ -350,9 +350,15 @@ def _stuck(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
         GroupVerdict.LISTENER_STUCK,
         f"the listener of {member.client_id} has finished no message of {queue} for {span}",
         (where, with_it, *(f"another listener is in {line}" for line in (stacks or ())[1:_SHOWN])),
-        f"look at that line; sprocketmq group stack {state.group} {member.client_id} shows all threads. "
-        "Give calls to other systems a timeout",
+        _advice_on_stuck(state, member),
         queue=queue,
+    )
+
+
+def _advice_on_stuck(state: GroupState, member: MemberState) -> str:
+    return (
+        f"look at that line; sprocketmq group stack {state.group} {member.client_id} shows all threads. "
+        "Give calls to other systems a timeout"
     )
 
 
@@ -380,23 +386,21 @@ def _one_call_stuck(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | 
     if not late:
         return None
     since_ms, _, member = min(late)
-    held = [(queue, one) for queue, one in (member.queues or {}).items() if one.cached]
-    queue = max(held, key=lambda item: (item[1].span, item[0]))[0] if held else None
-    stacks = member.listener_stacks
+    held = [(one.span, queue) for queue, one in (member.queues or {}).items() if one.cached]
+    queue = max(held)[1] if held else None
     return GroupDiagnosis(
         GroupVerdict.LISTENER_STUCK,
         f"a call of the listener of {member.client_id} has been running for {duration(state.now_ms - since_ms)}",
         (
-            *(f"a listener is in {line}" for line in (stacks or ())[:_SHOWN]),
+            *(f"a listener is in {line}" for line in (member.listener_stacks or ())[:_SHOWN]),
             f"the progress of {queue or 'its queue'} waits for it, while other calls finish later messages",
         ),
-        f"look at that line; sprocketmq group stack {state.group} {member.client_id} shows all threads. "
-        "Give calls to other systems a timeout",
+        _advice_on_stuck(state, member),
         queue=queue,
     )
 
 
-def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _fails(state: GroupState) -> GroupDiagnosis | None:
     """Also a listener that never succeeded while its retries wait, minutes apart; without retries it has given up what it wanted to."""
     retries = bool(state.retry_lag or state.retries_waiting)
     failing = [
@@ -408,34 +412,15 @@ def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     if not failing:
         return None
     worst = max(failing, key=lambda member: (member.failed_tps or 0.0, member.failed_count or 0))
-    in_hour = "an unknown number" if worst.failed_in_hour is None else f"{worst.failed_in_hour:,}"
-    often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {in_hour} in the last hour"
-    if worst.failed_count is not None:
-        often += f", {worst.failed_count:,} since its start"
-    if worst.last_failure is not None and worst.last_failure_ms is not None:
-        error = f"the last one, {_ago(state, worst.last_failure_ms)}: {worst.last_failure}"
-    else:
-        error = (
-            f"the last reason given: {state.last_error}"
-            if state.last_error
-            else "the reason is not known here; the log of the member has it"
-        )
+    failures = (_failure_rates(worst), _last_failure(state, worst))
+    alike = f"members that fail like this: {len(failing)} of {len(state.members)}"
     if worst.orderly:
-        blocked = [
-            queue
-            for queue, held in sorted((worst.queues or {}).items(), key=lambda item: item[0])
-            if held.cached and queue in state.queues and state.queues[queue].lag and not state.queues[queue].moved_by
-        ]
-        queue = max(blocked, key=lambda one: state.queues[one].waiting_ms or 0, default=None)
+        blocked = [queue for queue, held in (worst.queues or {}).items() if held.cached and _stands_still(state, queue)]
+        queue = _longest_waiting(state, blocked)
         return GroupDiagnosis(
             GroupVerdict.LISTENER_FAILS,
             f"the listener of {worst.client_id} fails, and {queue or 'its queue'} waits for it, because the group reads in order",
-            (
-                often,
-                error,
-                *([_waiting_in(state, blocked)] if blocked else ()),
-                f"members that fail like this: {len(failing)} of {len(state.members)}",
-            ),
+            (*failures, *([_waiting_in(state, blocked)] if blocked else ()), alike),
             f"correct the listener{_to_skip(state, queue)}",
             queue=queue,
         )
@@ -444,9 +429,23 @@ def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
         f"the listener of {worst.client_id} never succeeded since its start"
         if worst.failed_count and worst.ok_count == 0
         else f"the listener of {worst.client_id} fails more often than it succeeds",
-        (often, error, f"members that fail like this: {len(failing)} of {len(state.members)}"),
+        (*failures, alike),
         f"correct the listener; sprocketmq dead-letters list {state.group} shows the messages that it gave up",
     )
+
+
+def _failure_rates(member: MemberState) -> str:
+    in_hour = "an unknown number" if member.failed_in_hour is None else f"{member.failed_in_hour:,}"
+    rates = f"{member.failed_tps or 0.0:.1f} failures a second in the last minute, {in_hour} in the last hour"
+    return rates if member.failed_count is None else f"{rates}, {member.failed_count:,} since its start"
+
+
+def _last_failure(state: GroupState, member: MemberState) -> str:
+    if member.last_failure is not None and member.last_failure_ms is not None:
+        return f"the last one, {_ago(state, member.last_failure_ms)}: {member.last_failure}"
+    if state.last_error:
+        return f"the last reason given: {state.last_error}"
+    return "the reason is not known here; the log of the member has it"
 
 
 def _to_skip(state: GroupState, queue: MessageQueue | None) -> str:
@@ -459,7 +458,7 @@ def _to_skip(state: GroupState, queue: MessageQueue | None) -> str:
     )
 
 
-def _flow_control(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _flow_control(state: GroupState) -> GroupDiagnosis | None:
     for member, queue, held in _held(state):
         limits = member.limits
         if limits is None or not _lags(state, queue):
@@ -495,7 +494,7 @@ def _flow_control(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | No
     return None
 
 
-def _absent(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _absent(state: GroupState) -> GroupDiagnosis | None:
     if not state.absent:
         return None
     topic, similar = state.absent[0]
@@ -511,13 +510,13 @@ def _absent(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
 # -- 12 and 13: nothing is wrong -----------------------------------------------------------------------------------------------------
 
 
-def _retries(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _retries(state: GroupState) -> GroupDiagnosis | None:
     if state.lag or not (state.retry_lag or state.retries_waiting):
         return None
     return GroupDiagnosis(GroupVerdict.RETRIES_WAIT, f"group {state.group} has consumed everything; only retries wait")
 
 
-def _nothing_waits(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _nothing_waits(state: GroupState) -> GroupDiagnosis | None:
     if state.lag or not state.queues:
         return None
     return GroupDiagnosis(
@@ -526,7 +525,7 @@ def _nothing_waits(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | N
     )
 
 
-def _moving(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _moving(state: GroupState) -> GroupDiagnosis | None:
     rate = state.consumed_per_second
     if not rate:
         return None
@@ -548,7 +547,7 @@ def _moving(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
 
 
 def _unknown(state: GroupState) -> GroupDiagnosis:
-    idle = [queue for queue, at in sorted(state.queues.items(), key=lambda item: item[0]) if at.lag and not at.moved_by]
+    idle = [queue for queue in state.queues if _stands_still(state, queue)]
     return GroupDiagnosis(
         GroupVerdict.UNKNOWN,
         f"group {state.group} did not move for {duration(state.observed_ms)}, and nothing that can be seen explains it",
@@ -556,27 +555,8 @@ def _unknown(state: GroupState) -> GroupDiagnosis:
         f"look again for longer; sprocketmq group stack {state.group} shows what the members do, their logs show what went wrong"
         if state.proxy is None
         else "look for 15 s at least, because members write their progress each 5 s, and read their logs",
-        queue=max(idle, key=lambda queue: state.queues[queue].waiting_ms or 0, default=None),
+        queue=_longest_waiting(state, idle),
     )
-
-
-_Check = Callable[[GroupState, int], GroupDiagnosis | None]
-_CHECKS: Final[tuple[_Check, ...]] = (
-    _offline,
-    _switched_off,
-    _same_ids,
-    _subscriptions,
-    _unowned,
-    _locked,
-    _paused,
-    _stuck,
-    _fails,
-    _flow_control,
-    _absent,
-    _retries,
-    _nothing_waits,
-    _moving,
-)
 
 
 # -- words ---------------------------------------------------------------------------------------------------------------------------
@@ -584,13 +564,23 @@ _CHECKS: Final[tuple[_Check, ...]] = (
 
 def _held(state: GroupState) -> Iterator[tuple[MemberState, MessageQueue, HeldQueue]]:
     for member in state.members:
-        for queue, held in sorted((member.queues or {}).items(), key=lambda item: item[0]):
+        for queue, held in sorted((member.queues or {}).items()):
             yield member, queue, held
 
 
 def _lags(state: GroupState, queue: MessageQueue) -> bool:
     """Whether messages wait there. True for a queue that was not read."""
     return queue not in state.queues or state.queues[queue].lag > 0
+
+
+def _stands_still(state: GroupState, queue: MessageQueue) -> bool:
+    at = state.queues.get(queue)
+    return at is not None and at.lag > 0 and not at.moved_by
+
+
+def _longest_waiting(state: GroupState, queues: Iterable[MessageQueue]) -> MessageQueue | None:
+    """The first by its name, if several have waited so long."""
+    return max(sorted(queues), key=lambda queue: state.queues[queue].waiting_ms or 0, default=None)
 
 
 def _is_orderly(state: GroupState) -> bool:

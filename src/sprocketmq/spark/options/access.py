@@ -8,11 +8,12 @@ when it signs, and again when it was renewed, so its secret is never pickled. Th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.option_table import SECRETS
 from sprocketmq.wire.frames.acl_signature import Credentials
 
@@ -74,10 +75,10 @@ class Access:
 ANONYMOUS: Final = Access()
 
 
-def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) -> Access:
+def access_of(options: GivenOptions) -> Access:
     """The access settings of some options. Raises ConfigurationError (one key without the other, or TLS settings without ``tls``). The key
     file is not opened: with Spark Connect this may be another machine than those of the query."""
-    given = {name: (text(name) or "").strip() for name in _NAMES}
+    given = {name: (options.text(name) or "").strip() for name in _NAMES}
     if given["secretKeyFile"]:
         if given["secretKey"]:
             raise ConfigurationError("secretKey and secretKeyFile are both given; keep the file")
@@ -88,7 +89,7 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
         )
     elif given["securityToken"] and not given["accessKey"]:
         raise ConfigurationError("securityToken is given without accessKey and secretKey; a signature needs them")
-    tls = flag("tls")
+    tls = options.flag("tls")
     idle = [name for name in _NAMES if name.startswith("tls") and name != "tls" and given[name]]
     if idle and not tls:
         raise ConfigurationError(f"{idle[0]} is given and tls is not true; set tls to true, or leave {idle[0]} out")
@@ -104,7 +105,7 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
         given["tlsCertPath"],
         given["tlsKeyPath"],
         given["tlsKeyPassword"],
-        flag("tlsAuthServer"),
+        options.flag("tlsAuthServer"),
         given["secretKeyFile"],
     )
 

@@ -14,7 +14,6 @@ from typing import Final, Literal, NoReturn
 from sprocketmq.core.resource_names import NAME_PATTERN
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_value
-from sprocketmq.spark.options.access import Access, access_from
 from sprocketmq.spark.options.option_table import OPTION_OF, SECRETS
 
 # Spark adds these itself: load(path), a stream's checkpoint, and the reserved properties of a catalog table (TableCatalog)
@@ -148,9 +147,6 @@ class GivenOptions:
         if not any(tag.strip() for tag in text.split("||")):
             self.refuse("tags")
         return text
-
-    def access(self) -> Access:
-        return access_from(self.text, self.flag)
 
     def count(self, name: str) -> int | None:
         """A whole number; the table's default if that is a number, otherwise None."""

@@ -67,11 +67,12 @@ def topic_to_write(given: GivenOptions) -> str | None:
 
 def check_topics_are_read(given: GivenOptions, name: str, named: set[str]) -> None:
     topics, pattern = topics_to_read(given)
-    strange = sorted(
-        topic for topic in named if topic not in topics and (pattern is None or not re.fullmatch(pattern, topic))
-    )
     retry = retry_topic(given.name("group", "")) if given.has("includeRetry") else ""
-    strange = [topic for topic in strange if topic != retry]
+    strange = sorted(
+        topic
+        for topic in named - {retry}
+        if topic not in topics and (pattern is None or not re.fullmatch(pattern, topic))
+    )
     if strange:
         near = difflib.get_close_matches(strange[0], topics, 1)
         hint = f"; did you mean {near[0]}?" if near else ""

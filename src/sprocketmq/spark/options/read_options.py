@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.access import ANONYMOUS, Access
+from sprocketmq.spark.options.access import ANONYMOUS, Access, access_of
 from sprocketmq.spark.options.bound import Bound, bounds_of
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import topics_to_read
@@ -120,7 +120,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         pull_pipelining=given.count("pullPipelining") or 8,
         pull_timeout_ms=given.duration_ms("pullTimeoutMs"),
         retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
-        access=given.access(),
+        access=access_of(given),
     )
     _check_combinations(given, read)
     return read

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.access import ANONYMOUS, Access
+from sprocketmq.spark.options.access import ANONYMOUS, Access, access_of
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import LEDGER_PREFIX, topic_to_write
 from sprocketmq.spark.options.option_table import OPTION_OF, SEND_STATUSES
@@ -89,7 +89,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         max_reconsume_times=given.count("maxReconsumeTimes") or 16,
         delay_level=given.count("delayLevel") or 0,
         retry_timeout_ms=given.duration_ms("retryTimeoutMs"),
-        access=given.access(),
+        access=access_of(given),
         ledger_topic=ledger_topic,
         txn_app_id=txn_app_id,
         txn_version=txn_version,

@@ -15,8 +15,8 @@ from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds
+from sprocketmq.spark.new_queue_start import NewQueueStart
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.options.new_queue_start import NewQueueStart
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.offset_search import search_by_time

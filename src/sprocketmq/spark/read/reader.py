@@ -55,7 +55,7 @@ class BatchReader(DataSourceReader):
         )
         end = resolve_end(options.ending, fetch_offsets(options, options.ending, cluster, queues))
         ranges, losses = resolve_batch(start, end, start_facts.bounds)
-        report_losses(losses, options)
+        report_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
         return partitions_for(ranges, task_count(ranges, options), options.ordered, tuple(losses))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -129,7 +129,7 @@ class _RangesPass:
             self._drop_gone_queues(failure)
         if self._lost:
             losses = merge_losses(self._lost)
-            report_losses(losses, options)
+            report_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
             add_losses(options.loss_report, losses)
 
     def _on_offset_moved(self, queue: MessageQueue, wanted: int, low: int, high: int) -> None:
@@ -141,7 +141,7 @@ class _RangesPass:
             loss = Loss(queue, wanted, end, "went back", held)
         self._lost.append(loss)
         if self._options.fail_on_data_loss:
-            report_losses([loss], self._options)
+            report_losses([loss], fail_on_data_loss=True)
 
     def _drop_gone_queues(self, failure: RemoteError) -> None:
         """After a queue or topic vanished: its remaining messages are lost, the other ranges are read."""

@@ -257,7 +257,8 @@ class StreamPlanner:
     ) -> StreamOffset:
         """The planned batch for the offset log, with its number of tasks. Raises or logs its losses, and remembers ``bounds``."""
         retired = [loss for loss in plan.losses if loss.reason == "broker retired"]
-        report_losses([loss for loss in plan.losses if loss not in retired], self._options)
+        unread = [loss for loss in plan.losses if loss not in retired]
+        report_losses(unread, fail_on_data_loss=self._options.fail_on_data_loss)
         for loss in retired:
             sentence = "the stream drops a queue with its unread messages: %s"
             troubles.failed("retired", sentence, loss, of=str(loss.queue))

@@ -22,6 +22,7 @@ from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
+from sprocketmq.spark.options.access import access_of
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
@@ -121,7 +122,7 @@ def foreach_batch(
             "that sent it back, give both the same"
         )
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
-    retry_group = RetryGroup(named, address, given.access(), max_reconsume, retry_timeout_ms)
+    retry_group = RetryGroup(named, address, access_of(given), max_reconsume, retry_timeout_ms)
     check_delay_level(delay_level)
     source_options = {**(options or {}), "namesrvAddr": address, "group": named, "includeRetry": "true"}
     return RowRetry(

@@ -157,6 +157,10 @@ class StoreFile:
         self._readable: memoryview | None = None
 
     @property
+    def end(self) -> int:
+        return self.start + self.size_bytes
+
+    @property
     def view(self) -> memoryview:
         if self._view is None:
             self._view = memoryview(self._mapping())

@@ -110,6 +110,10 @@ class MappedFileQueue:
     def start(self) -> int:
         return self.files[0].start if self.files else 0
 
+    @property
+    def end(self) -> int:
+        return self.files[-1].end if self.files else 0
+
     def file_at(self, offset: int) -> StoreFile | None:
         if not self.files:
             return None

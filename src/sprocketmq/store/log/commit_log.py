@@ -98,7 +98,7 @@ class CommitLog:
         self.view, self.room = file.view, file.room - BLANK_BYTES
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
-        following = self.max_offset if full is None else full.start + full.size_bytes
+        following = self.max_offset if full is None else full.end
         # The next file may exist already, if there was a crash between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
         self.preallocator.ensure(file, 0, needed)
@@ -145,9 +145,9 @@ class CommitLog:
         if file is None or physical_offset >= log_end:
             self.slice(physical_offset, 1)
             raise AssertionError("slice must raise here")
-        return file.readable, file.start, min(file.start + file.size_bytes, log_end)
+        return file.readable, file.start, min(file.end, log_end)
 
-    def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
+    def view_at(self, physical_offset: int, *, check_crc: bool = False, limit: int | None = None) -> RecordView | None:
         """The valid record that begins there; None if none does. ``limit``: it must end before this offset; default: the end of the
         log. Recovery, which does not know the end yet, gives NO_LIMIT."""
         file = self.files.file_at(physical_offset)
@@ -198,7 +198,7 @@ class CommitLog:
         file = self.files.file_at(physical_offset)
         if file is None:
             return None
-        return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
+        return file.end if blank_size(file.data, physical_offset - file.start) else None
 
     def offset_after_damage(self, physical_offset: int, check_crc: bool, *, over_zeros: bool = False) -> int | None:
         """The offset of the next valid record after a damaged one; None if the log ends there. The head of a record is written
@@ -218,12 +218,12 @@ class CommitLog:
 
     def damaged_body_at(self, physical_offset: int) -> RecordView | None:
         """The record there, if only its body is damaged: all its lengths are right, and the log goes on or ends behind it."""
-        record = self.view_at(physical_offset, check_crc=False, limit=NO_LIMIT)
+        record = self.view_at(physical_offset, limit=NO_LIMIT)
         if record is None:
             return None
         end = physical_offset + record.size
         file = self.files.file_at(end)
-        goes_on = self.view_at(end, check_crc=False, limit=NO_LIMIT) or self.offset_after_blank(end)
+        goes_on = self.view_at(end, limit=NO_LIMIT) or self.offset_after_blank(end)
         ends = file is None or not any(file.read(end - file.start, 8))
         return record if goes_on or ends else None
 

@@ -282,7 +282,7 @@ class ConsumeQueue:
         if max_offset == self.flushed_offset:
             return
         for file in list(self.files.files):
-            if file.start + file.size_bytes > self.flushed_offset * UNIT_SIZE_BYTES:
+            if file.end > self.flushed_offset * UNIT_SIZE_BYTES:
                 file.sync()
         self.flushed_offset = max_offset
 

@@ -44,12 +44,12 @@ class _Extension:
 
     def put(self, tags_code: int, store_timestamp_ms: int) -> int:
         file = self.files.file_at(self.end)
-        if file is not None and self.end + _UNIT.size + _END_BYTES > file.start + file.size_bytes:
+        if file is not None and self.end + _UNIT.size + _END_BYTES > file.end:
             at = self.end - file.start
             file.ensure_space(at, at + _SIZE.size)
             _SIZE.pack_into(file.view, at, -1)
             file.unmap()
-            self.end, file = file.start + file.size_bytes, None
+            self.end, file = file.end, None
         if file is None:
             file = self.files.create_file(self.end)
         at = self.end - file.start

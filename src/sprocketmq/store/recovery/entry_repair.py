@@ -29,7 +29,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size_bytes: int) -> bool:
     """Whether the record there is the one to which the entry of ``offset`` belongs."""
-    record = log.view_at(physical_offset, check_crc=False, limit=NO_LIMIT) if physical_offset >= 0 else None
+    record = log.view_at(physical_offset, limit=NO_LIMIT) if physical_offset >= 0 else None
     return record is not None and record.size == size_bytes and _is_at(record, queue, offset)
 
 
@@ -38,8 +38,7 @@ def confirmed_end(log: CommitLog, queue: ConsumeQueue, log_end: int | None) -> i
     last file."""
     end = queue.max_offset
     if log_end is None:
-        last = log.files.files[-1]
-        log_end = last.start + last.size_bytes
+        log_end = log.files.end
     while end > queue.min_offset:
         first = max(queue.min_offset, end - _UNITS_AT_ONCE)
         units = list(UNIT.iter_unpack(queue.unit_bytes(first, end - first)))
@@ -80,7 +79,7 @@ def find_record(log: CommitLog, queue: ConsumeQueue, offset: int, *, one_bit_onl
     places += [place ^ (-1 << 63) for place in places if place < 0]  # the sign is a bit, too
     for place in places:
         if log.min_offset <= place:
-            record = log.view_at(place, check_crc=False, limit=NO_LIMIT)
+            record = log.view_at(place, limit=NO_LIMIT)
             if record is not None and _is_at(record, queue, offset):
                 return record
     return None if one_bit_only else _between_neighbours(log, queue, offset)

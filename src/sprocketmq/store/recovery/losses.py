@@ -31,7 +31,7 @@ from sprocketmq.store.log.commit_log import NO_LIMIT
 from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES, has_unit
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, has_unit
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, record_end
 from sprocketmq.wire.records.record_layout import RECORD
 
@@ -96,6 +96,10 @@ class Losses:
     queues: dict[Key, str] = field(default_factory=dict)
     empty_folders: list[Key] = field(default_factory=list)
     scan_from: int | None = None
+
+    @property
+    def has_lost_queues(self) -> bool:
+        return bool(self.queues or self.empty_folders)
 
 
 def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, tuple[int, int]]:
@@ -184,7 +188,7 @@ class _Search:
         log, durable = self._log, self._checkpoint.durable_offset
         if not log.files.files:
             return 0
-        if durable is not None and durable >= log.min_offset and log.view_at(durable, check_crc=False, limit=NO_LIMIT):
+        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=NO_LIMIT):
             return self._scanned(durable)
         ends = (record_end(queue, confirmed_end(log, queue, None)) for queue in self._queues.queues.values())
         return self._scanned(max((log.min_offset, *ends)))
@@ -251,7 +255,7 @@ class _Search:
         return not wanted_ms or any(
             record.store_timestamp_ms >= wanted_ms
             for file in reversed(log.files.files)
-            for record in LogWalk(log, file.start, min(found, file.start + file.size_bytes)).records()
+            for record in LogWalk(log, file.start, min(found, file.end)).records()
         )
 
     def _follow_to(self, found: int, expected: int, evidence: str) -> int:
@@ -289,7 +293,7 @@ class _Search:
     def _check_files(self, end: int) -> None:
         log = self._log
         for file in log.files.files:
-            file_end = min(file.start + file.size_bytes, end)
+            file_end = min(file.end, end)
             if file.start >= end:
                 return
             fault = log.files.faults.get(file.start)
@@ -304,7 +308,7 @@ class _Search:
     def _wrong_file(self, file: StoreFile) -> str | None:
         """Why a file is not the one that belongs at its place; None if it may be."""
         size_bytes, _, place = _HEAD.unpack(file.read(0, _HEAD.size))
-        record = self._log.view_at(file.start, check_crc=False, limit=NO_LIMIT)
+        record = self._log.view_at(file.start, limit=NO_LIMIT)
         if record is None:
             if self._log.next_record_in(file, 0, check_crc=False) is not None:
                 return None  # only its first records are damaged
@@ -316,11 +320,9 @@ class _Search:
             return None  # the entries of its records may not have reached the disk, or be wrong ones that a failed start has deleted
         known = self._queues.queues.get((record.topic_bytes.decode("utf-8", "replace"), record.queue_id))
         if has_unit(record.sys_flag) and known is not None:
-            units = known.unit_bytes(record.queue_offset, 1)
-            if units and confirms(self._log, known, record.queue_offset, file.start, record.size):
-                place, size_bytes, _ = known.unit(record.queue_offset)
-                if (place, size_bytes) == (file.start, record.size):
-                    return None
+            entry = known.unit_bytes(record.queue_offset, 1)
+            if entry and UNIT.unpack(entry)[:2] == (file.start, record.size):
+                return None
         asked = list(itertools.islice(self._known_records(file), _QUEUES_ASKED))
         if not asked or any(asked):
             return None
@@ -333,7 +335,7 @@ class _Search:
             offset = queue.first_from(file.start, queue.first_offset)
             if offset < queue.max_offset:
                 place, size_bytes, _ = queue.unit(offset)
-                if size_bytes != FILLER_SIZE and place < file.start + file.size_bytes:
+                if size_bytes != FILLER_SIZE and place < file.end:
                     yield confirms(self._log, queue, offset, place, size_bytes)
 
     # -- queues ----------------------------------------------------------------------------------------------------------------
@@ -341,12 +343,12 @@ class _Search:
     def _check_queues(self, log_end: int) -> None:
         """One whose messages have all expired is not rebuilt: it would begin at 0 again."""
         losses, checkpoint, queues = self._losses, self._checkpoint, self._queues
-        totals, exact = checkpoint.queue_totals, False
-        if self._stop is Stop.CLEAN and self._is_ours and totals is not None and totals.log_end == log_end:
-            exact = (
-                totals.queues,
-                totals.sum_of_ends,
-            ) == queues.totals() and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
+        exact = (
+            self._stop is Stop.CLEAN
+            and self._is_ours
+            and checkpoint.queue_totals == (log_end, *queues.totals())
+            and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
+        )
         for key, queue in queues.queues.items():
             why = self._queue_fault(queue, exact)
             if why is not None:
@@ -357,7 +359,8 @@ class _Search:
     def _queue_fault(self, queue: ConsumeQueue, exact: bool) -> str | None:
         files, log_begin = queue.files, self._log.min_offset
         first, last = queue.first_offset, queue.max_offset - 1
-        if last >= first and 0 <= self._last_unit(queue)[0] < log_begin and self._last_unit(queue)[1] != FILLER_SIZE:
+        last_place, last_size_bytes, _ = self._last_unit(queue) if last >= first else (-1, 0, 0)
+        if 0 <= last_place < log_begin and last_size_bytes != FILLER_SIZE:
             return None
         if files.faults:
             return next(iter(files.faults.values()))
@@ -366,26 +369,24 @@ class _Search:
             if offset > last:
                 break  # files that were made in advance
             place, size_bytes, _ = queue.unit(offset)
-            if (
-                size_bytes != FILLER_SIZE
-                and place >= log_begin
-                and not self._is_entry(queue, offset, place, size_bytes)
-            ):
+            is_kept = size_bytes != FILLER_SIZE and place >= log_begin
+            if is_kept and not self._is_entry(queue, offset, place, size_bytes):
                 return f"{file.path} has entries of other messages"
         if exact:
             return None
         if last < first and not self._is_ours:  # of ours the totals of the checkpoint tell
             return f"{files.files[0].path} has no entry"
-        if files.start and last >= first and queue.unit(first)[0] > log_begin and queue.unit(first)[1] != FILLER_SIZE:
-            return f"a file before {files.files[0].path} may be missing"
-        if (last + 1) * UNIT_SIZE_BYTES == files.files[-1].start + files.file_size_bytes:
-            place = max(self._last_unit(queue)[0], log_begin)
+        if files.start and last >= first:
+            place, size_bytes, _ = queue.unit(first)
+            if place > log_begin and size_bytes != FILLER_SIZE:
+                return f"a file before {files.files[0].path} may be missing"
+        if (last + 1) * UNIT_SIZE_BYTES == files.end:
+            place = max(last_place, log_begin)
             self._losses.scan_from = min(place, self._losses.scan_from or place)
         return None
 
     def _is_entry(self, queue: ConsumeQueue, offset: int, place: int, size_bytes: int) -> bool:
         if any(lost.begin <= place < lost.end for lost in self._losses.lost):
             return True  # its record is missing, not the entry
-        if place > self._log.files.files[-1].start + self._log.file_size_bytes if self._log.files.files else True:
-            return True
-        return confirms(self._log, queue, offset, place, size_bytes)
+        files = self._log.files
+        return not files.files or place > files.end or confirms(self._log, queue, offset, place, size_bytes)

@@ -72,8 +72,11 @@ class Recovery:
         deleted_topics: Mapping[str, int],
         known_topics: Collection[str] | None,
     ) -> None:
-        self._losses, self._deleted_topics, self._known_topics = losses, deleted_topics, known_topics
+        self._losses, self._deleted_topics, self._known_topics = losses, deleted_topics, known_topics or ()
+        self._is_clean = losses.stop is Stop.CLEAN
         self._log, self._queues, self._checkpoint = store.commit_log, store.consume_queues, store.checkpoint
+        # Where a Java broker ended, if it is known which topics exist.
+        self._javas_end = None if known_topics is None else store.checkpoint.javas_end
         self._extension = store.extension
         self.walk = LogWalk(self._log, 0)
         self._check_crc = store.config.check_crc_on_recover
@@ -82,49 +85,27 @@ class Recovery:
         self.begin = self.record_count = 0
 
     def run(self) -> None:
-        log, losses = self._log, self._losses
-        clean_stop = losses.stop is Stop.CLEAN
+        log = self._log
         self._kept_by_java = self._find_kept_by_java()
         self._fill_lost_entries()
-        rebuilds_queues = bool(losses.queues or losses.empty_folders)
         self._delete_broken_queues()
         if not log.files.files:
-            if losses.stop is Stop.CRASHED and not losses.lost:
-                self._log_what_did_not_reach_the_disk()
-            # Apache does the same: without a log the entries point nowhere. Fillers keep the offsets of messages that were given up.
-            self._queues.delete_queues(
-                [
-                    key
-                    for key, queue in self._queues.queues.items()
-                    if not queue.max_offset or queue.unit(queue.max_offset - 1)[1] != FILLER_SIZE
-                ]
-            )
-            log.end_at(0)
+            self._end_without_log()
             return
         self._delete_resurrected_queues()
-        self.begin = self._begin_after_clean_stop() if clean_stop else self._begin_after_crash()
-        if rebuilds_queues:
-            self.begin = log.min_offset
-        elif losses.scan_from is not None:
-            self.begin = min(self.begin, losses.scan_from)
-        complete = self._scan()
-        if complete and clean_stop and (totals := self._checkpoint.queue_totals) is not None:
-            # Another end: Apache has written since.
-            complete = totals.log_end != self._log.max_offset or not self._has_lost_entries(
-                totals, self._queues.totals()
-            )
-        if not complete and self.begin > log.min_offset:
+        self.begin = self._where_to_begin()
+        if not (self._scan() and self._has_all_entries()) and self.begin > log.min_offset:
             _log.warning(
                 "queue entries before physical offset %d are missing; rebuilding them from the whole log", self.begin
             )
             self.begin = log.min_offset
             self._scan()
-        if losses.stop is Stop.CRASHED:
+        if self._losses.stop is Stop.CRASHED:
             self._log_what_did_not_reach_the_disk()
-        if not clean_stop:
+        if not self._is_clean:
             self._drop_unconfirmed_tails()
-        self._cut(clean_stop)
-        if not clean_stop:
+        self._cut()
+        if not self._is_clean:
             _log.info(
                 "the last stop was not clean; the log was checked from physical offset %d to its end at %d",
                 self.begin,
@@ -132,12 +113,25 @@ class Recovery:
             )
         self._log_damages()
 
+    def _end_without_log(self) -> None:
+        if self._losses.stop is Stop.CRASHED and not self._losses.lost:
+            self._log_what_did_not_reach_the_disk()
+        # Apache does the same: without a log the entries point nowhere. Fillers keep the offsets of messages that were given up.
+        self._queues.delete_queues(
+            [
+                key
+                for key, queue in self._queues.queues.items()
+                if not queue.max_offset or queue.unit(queue.max_offset - 1)[1] != FILLER_SIZE
+            ]
+        )
+        self._log.end_at(0)
+
     def _fill_lost_entries(self) -> None:
         for lost in self._losses.lost:
+            if lost.end <= self._log.min_offset and self._log.files.files:
+                continue  # lost at the front: its entries count as expired
             for key, (first, end) in lost.messages.items():
                 queue = self._queues.queues[key]
-                if lost.end <= self._log.min_offset and self._log.files.files:
-                    continue  # lost at the front: its entries count as expired
                 before = queue.unit(first - 1)[0] if first > queue.first_offset else 0
                 for offset in range(first, end):
                     queue.put_at(offset, before, FILLER_SIZE, 0)
@@ -145,7 +139,7 @@ class Recovery:
                     queue.min_offset = queue.max_offset
 
     def _delete_broken_queues(self) -> None:
-        if (self._losses.queues or self._losses.empty_folders) and self._log.files.files:
+        if self._losses.has_lost_queues and self._log.files.files:
             # If this start fails midway (a disk that fails), the next one finds no queue where one was, and must not take it for new,
             # nor begin by the times of a checkpoint of Java's.
             self._checkpoint.durable_offset = self._log.min_offset
@@ -174,12 +168,18 @@ class Recovery:
 
     # -- where to begin --------------------------------------------------------------------------------------------------------
 
+    def _where_to_begin(self) -> int:
+        begin = self._begin_after_clean_stop() if self._is_clean else self._begin_after_crash()
+        if self._losses.has_lost_queues:
+            return self._log.min_offset
+        return begin if self._losses.scan_from is None else min(begin, self._losses.scan_from)
+
     def _begin_after_clean_stop(self) -> int:
         newest = max((self._last_end(queue) for queue in self._queues.queues.values()), default=self._log.min_offset)
-        totals, last = self._checkpoint.queue_totals, self._log.files.files[-1]
+        totals = self._checkpoint.queue_totals
         if (
             totals is not None
-            and newest <= totals.log_end <= last.start + last.size_bytes
+            and newest <= totals.log_end <= self._log.files.end
             and self._queues.totals() == (totals.queues, totals.sum_of_ends)
         ):
             # The last records have no entries: half messages, or those of a topic that was deleted.
@@ -208,10 +208,10 @@ class Recovery:
             return log.min_offset
         if durable == log.min_offset:
             return durable
-        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=NO_LIMIT) is not None:
+        if durable is not None and durable > log.min_offset and log.view_at(durable, check_crc=True, limit=NO_LIMIT):
             return durable
         for file in reversed(log.files.files):
-            first = log.view_at(file.start, limit=NO_LIMIT)
+            first = log.view_at(file.start, check_crc=True, limit=NO_LIMIT)
             if first is not None and 0 < first.store_timestamp_ms <= self._checkpoint.min_timestamp_ms:
                 return max(file.start, self._begin_by_time(file.start))
         return log.min_offset
@@ -229,7 +229,7 @@ class Recovery:
             while low < high:
                 middle = (low + high) // 2
                 place, size_bytes, _ = queue.unit(middle)
-                record = self._log.view_at(place, check_crc=False, limit=NO_LIMIT)
+                record = self._log.view_at(place, limit=NO_LIMIT)
                 if size_bytes == FILLER_SIZE or record is None or record.queue_offset != middle:
                     return file_start  # anything unusual is read record by record
                 if record.store_timestamp_ms < since_ms:
@@ -375,15 +375,15 @@ class Recovery:
 
     def _deletion_of(self, topic: str, queue_id: int) -> int:
         """Records of this queue before this physical offset get no entry."""
-        deleted_at, javas_end = self._deleted_topics.get(topic, 0), self._checkpoint.javas_end
-        if javas_end is None or self._known_topics is None or topic in self._known_topics:
+        deleted_at, javas_end = self._deleted_topics.get(topic, 0), self._javas_end
+        if javas_end is None or topic in self._known_topics or (topic, queue_id) in self._kept_by_java:
             return deleted_at
-        return deleted_at if (topic, queue_id) in self._kept_by_java else max(deleted_at, javas_end)
+        return max(deleted_at, javas_end)
 
     def _find_kept_by_java(self) -> set[tuple[str, int]]:
         """Queues that a Java broker has not deleted, of topics that are not known: each has an entry from before its end, or is damaged."""
-        end, known = self._checkpoint.javas_end, self._known_topics
-        if end is None or known is None:
+        end = self._javas_end
+        if end is None:
             return set()
 
         def has_older_entry(queue: ConsumeQueue) -> bool:
@@ -392,7 +392,7 @@ class Recovery:
         return {
             key
             for key, queue in self._queues.queues.items()
-            if key[0] not in known and (key in self._losses.queues or has_older_entry(queue))
+            if key[0] not in self._known_topics and (key in self._losses.queues or has_older_entry(queue))
         }
 
     # -- cut -------------------------------------------------------------------------------------------------------------------
@@ -428,26 +428,33 @@ class Recovery:
                 self._scan()
             assert self._log.max_offset == scanned_to
 
+    def _has_all_entries(self) -> bool:
+        """After a clean stop. With another end of the log Apache has written since."""
+        totals = self._checkpoint.queue_totals
+        if not self._is_clean or totals is None or totals.log_end != self._log.max_offset:
+            return True
+        return not self._has_lost_entries(totals, self._queues.totals())
+
     def _has_lost_entries(self, totals: QueueTotals, found: tuple[int, int]) -> bool:
         lost = lost_entries(totals, found)
         if lost is None:
             return False
-        if self._known_topics is None or self._checkpoint.javas_end is None:
+        if self._javas_end is None:
             _log.error("%s; rebuilding them from the whole log", lost)
         else:
             _log.warning("%s; rebuilding those of topics that still exist from the whole log", lost)
         return True
 
-    def _cut(self, clean_stop: bool) -> None:
+    def _cut(self) -> None:
         log = self._log
         for queue in self._queues.queues.values():
-            if not clean_stop:
+            if not self._is_clean:
                 self._cut_queue(queue)
             queue.clean(log.min_offset)
             self._restore_first_entry(queue)
-        if log.has_data_after_end() or not clean_stop:
+        if log.has_data_after_end() or not self._is_clean:
             log.truncate_to_end()
-        if not clean_stop:
+        if not self._is_clean:
             log.files.new_files = True  # the names may also be in the page cache only
         if log.last_store_timestamp_ms == 0:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp

@@ -95,7 +95,7 @@ class Dispatcher:
             self._offset = file.start + batch.end  # before the entries: the index keeps those that a full disk refuses
             self._put(batch, texts)
         else:
-            self._offset = self._offset_after_gap(at, file.start + file.size_bytes, end)
+            self._offset = self._offset_after_gap(at, file.end, end)
         index = self._index
         self.progress = IndexProgress(index.newest_name, self._offset, index.newest_count, time_ms)
         return work
@@ -130,13 +130,13 @@ class Dispatcher:
         newest = index.end_physical_offset
         begin = log.min_offset
         if newest >= log.min_offset:
-            record = log.view_at(newest, check_crc=False)
+            record = log.view_at(newest)
             # A full file may have taken only some keys of its last record.
             begin = newest if record is None or index.files[-1].is_full else newest + record.size
         if self._checkpoint.index_mark is not None:
             name, offset = self._checkpoint.index_mark[:2]
             at_record = offset == log.max_offset or (
-                log.min_offset <= offset < log.max_offset and log.view_at(offset, check_crc=False) is not None
+                log.min_offset <= offset < log.max_offset and log.view_at(offset) is not None
             )
             if name == index.newest_name and offset > begin and at_record:
                 begin = offset

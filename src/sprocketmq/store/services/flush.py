@@ -198,7 +198,7 @@ class Flusher:
                     for directory in files.take_new_directories():
                         sync_directory(directory)
                     for file in list(files.files):
-                        if file.start + file.size_bytes > self.flushed_offset and file.start <= end:
+                        if file.end > self.flushed_offset and file.start <= end:
                             file.release_pages(
                                 max(self.flushed_offset - file.start, 0), min(end - file.start, file.size_bytes)
                             )

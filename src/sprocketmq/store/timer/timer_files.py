@@ -28,13 +28,13 @@ from sprocketmq.core.quantities import counted
 from sprocketmq.store.files.mapped_file import not_writable
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
-from sprocketmq.store.timer.timer_log import MAGIC_DELETE, TimerLog, TimerUnit
+from sprocketmq.store.timer.timer_log import MAGIC_DELETE, TimerLog, TimerUnit, slot_times_ms
 from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
 
 log = logging.getLogger("sprocketmq.store")
 
 _LIVE_AT: Final = 2048
-_LIVE_NUMBERS: Final = 4
+_QUEUE_OFFSET, _READ_MS, _DONE, _COUNTER = _LIVE_NUMBERS = range(4)
 _EVERYTHING: Final = (1 << 63) - 1
 
 
@@ -82,23 +82,30 @@ class TimerFiles:
             check = live = None
         self.check = check or TimerCheck()
         self.read_ms = self.check.last_read_time_ms
-        if live is not None and (len(live) != _LIVE_NUMBERS or live[3] < self.check.counter):
+        if live is not None and (len(live) != len(_LIVE_NUMBERS) or live[_COUNTER] < self.check.counter):
             live = None  # a Java broker has run since
         is_ours_after_power_cut = live is None and self.check.copies_before is not None
+        known_queue_offset = self.check.last_timer_queue_offset
+        if live is not None:
+            self.read_ms, self.done = live[_READ_MS], 0 if self._progress.differs else live[_DONE]
+            known_queue_offset = max(known_queue_offset, live[_QUEUE_OFFSET])
+        synced = self.check.last_timer_log_flush_pos
         self.log.load()
         # Which slots the wheel has of what came since our checkpoint, nothing says: it is read again from its queue.
-        self.log.recover(self.check.last_timer_log_flush_pos, 0 if is_ours_after_power_cut else log_end)
-        if live is not None:
-            self.read_ms, self.done = live[1], 0 if self._progress.differs else live[2]
-        known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
+        self.log.recover(synced, 0 if is_ours_after_power_cut else log_end)
+        if self.log.end < synced:
+            self._start_over(f"ends at {self.log.end}, it had {synced} bytes")
         newest = self.log.last_unit()
-        if self.log.end < self.check.last_timer_log_flush_pos:
-            self._start_over(f"ends at {self.log.end}, it had {self.check.last_timer_log_flush_pos} bytes")
-            newest = None
-        if newest is None:
+        begin = None if newest is None else self._load_wheel(live is not None, is_ours_after_power_cut)
+        if newest is None or begin is None:
             self.wheel.delete()  # what it says points into a log that is empty
             self.skip_before = (known_queue_offset, self.read_ms)
             return
+        self._link_again()
+        self._find_queue_offset(queue_offset_of(newest), live, begin)
+
+    def _load_wheel(self, is_after_kill: bool, is_ours_after_power_cut: bool) -> int | None:
+        """Returns from where on the log may have units of entries that are read again; None: messages are lost, and it starts over."""
         wheel_exists = self.wheel.exists
         if is_ours_after_power_cut:
             self._empty_delivered()
@@ -106,14 +113,12 @@ class TimerFiles:
         self.not_emptied = [slot for slot in self.wheel.slots.values() if slot.time_ms < self.read_ms]
         for slot in self.not_emptied:
             self.wheel.forget(slot.time_ms)
-        begin = self.check.last_timer_log_flush_pos if wheel_exists else self.log.files.start
         broken = {slot.time_ms for slot in self.wheel.slots.values() if slot.last >= self.log.end}
         damaged = None if broken else self._damaged_slot()
-        if damaged is not None or (broken and live is not None):  # the page cache has all that a killed process wrote
+        if damaged is not None or (broken and is_after_kill):  # the page cache has all that a killed process wrote
             at = min(broken) if damaged is None else damaged
             self._start_over(f"does not have the messages of the slot {at}, as {self.wheel.path} says")
-            self.skip_before = (known_queue_offset, self.read_ms)
-            return
+            return None
         if broken:
             log.warning(
                 "%d slots of %s point behind the timer log, they are linked again", len(broken), self.wheel.path
@@ -123,9 +128,7 @@ class TimerFiles:
                 done = min(self.wheel.slots[time_ms].first, self.log.end) - 1
                 self.wheel.empty(time_ms, done)
                 self.wheel.emptied[time_ms] = done
-            begin = self.log.files.start
-        self._link_again()
-        self._find_queue_offset(queue_offset_of(newest), live, begin)
+        return self.check.last_timer_log_flush_pos if wheel_exists and not broken else self.log.files.start
 
     def _empty_delivered(self) -> None:
         """Slots that were delivered before our checkpoint, with their copies on the disk, and whose end a power cut took: if the clock
@@ -164,7 +167,7 @@ class TimerFiles:
         else:
             self.queue_offset = min(newest + 1, check.master_timer_queue_offset)
         if live is not None:
-            self.queue_offset = max(self.queue_offset, live[0])
+            self.queue_offset = max(self.queue_offset, live[_QUEUE_OFFSET])
         places = [units["physical"] for _, units in self.log.scan(self.log.align(begin))]
         if places:
             import numpy as np
@@ -177,7 +180,7 @@ class TimerFiles:
         for first_position, units in self.log.scan(self.log.files.start):
             import numpy as np
 
-            times = units["write_ms"].astype(np.int64) + units["delayed_ms"]
+            times = slot_times_ms(units)
             waiting = np.flatnonzero(times >= self.read_ms)[::-1]
             slots, newest = np.unique(times[waiting], return_index=True)
             ends = first_position + waiting[newest] * units.dtype.itemsize
@@ -189,12 +192,7 @@ class TimerFiles:
             for index in waiting[np.isin(times[waiting], behind)][::-1].tolist() if behind else []:
                 position, time_ms = first_position + index * units.dtype.itemsize, int(times[index])
                 if self._last_linked(time_ms) < position:
-                    self._put_slot(
-                        self.wheel.get(time_ms),
-                        time_ms,
-                        position,
-                        -1 if int(units["magic"][index]) & MAGIC_DELETE else 1,
-                    )
+                    self._link(time_ms, position, deletes=bool(units["magic"][index] & MAGIC_DELETE))
                     lost += position < self.check.last_timer_log_flush_pos
         if lost:  # they were synced with the wheel
             log.error(
@@ -213,12 +211,13 @@ class TimerFiles:
         for _, units in self.log.scan(self.log.files.start):
             import numpy as np
 
-            found = units[np.isin(units["physical"], wanted)]
-            times = found["write_ms"].astype(np.int64) + found["delayed_ms"]
+            times = slot_times_ms(units[np.isin(units["physical"], wanted)])
             latest_ms = max(latest_ms, int(times.max(initial=0)))
         return latest_ms
 
-    def _put_slot(self, slot: Slot | None, time_ms: int, position: int, change: int) -> None:
+    def _link(self, time_ms: int, position: int, *, deletes: bool) -> None:
+        """As the last unit of its slot."""
+        slot, change = self.wheel.get(time_ms), -1 if deletes else 1
         if slot is None:
             self.wheel.put(Slot(time_ms, position, position, change))
         else:
@@ -243,7 +242,7 @@ class TimerFiles:
         slot = self.wheel.get(slot_ms)
         position = self.log.append(unit, -1 if slot is None else slot.last)
         try:
-            self._put_slot(slot, slot_ms, position, -1 if unit.deletes else 1)
+            self._link(slot_ms, position, deletes=unit.deletes)
         except BaseException:
             self.log.end = position  # the next unit overwrites this one
             raise
@@ -257,35 +256,29 @@ class TimerFiles:
     def record_progress(self, queue_offset: int, read_ms: int, done: int) -> None:
         self.ensure_progress_file()
         if queue_offset != self.queue_offset:
-            self._progress.change(0, queue_offset)
+            self._progress.change(_QUEUE_OFFSET, queue_offset)
         self.queue_offset = queue_offset
         self._record_read(read_ms, done)
 
     def _record_read(self, read_ms: int, done: int) -> None:
         live = self._progress
         if read_ms != self.read_ms:
-            live.change(2, 0)  # rule 3: the count of one slot must never stand next to another slot
-            live.change(1, read_ms)
-        live.change(2, done)
+            live.change(_DONE, 0)  # rule 3: the count of one slot must never stand next to another slot
+            live.change(_READ_MS, read_ms)
+        live.change(_DONE, done)
         self.read_ms, self.done = read_ms, done
 
     def snapshot(self, read_ms: int, now_ms: int, copies_before: int | None = None) -> TimerCheck:
         """The checkpoint for the time when everything written so far is on the disk; for ``sync``."""
         check = self.check
         if (read_ms, self.queue_offset) != (check.last_read_time_ms, check.master_timer_queue_offset):
-            self.check = check = TimerCheck(
-                read_ms,
-                self.log.end,
-                self.queue_offset,
-                self.queue_offset,
-                0,
-                now_ms,
-                check.counter + 1,
-                copies_before,
+            queue_offset, counter = self.queue_offset, check.counter + 1
+            self.check = TimerCheck(
+                read_ms, self.log.end, queue_offset, queue_offset, 0, now_ms, counter, copies_before
             )
             if read_ms != self.read_ms:
                 self._record_read(read_ms, 0)
-            self._progress.change(3, self.check.counter)
+            self._progress.change(_COUNTER, counter)
         return self.check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:

@@ -62,6 +62,11 @@ class TimerUnit(NamedTuple):
         return self.magic & MAGIC_DELETE != 0
 
 
+def slot_times_ms(units: Any) -> Any:
+    """Of an array of units."""
+    return units["write_ms"].astype("int64") + units["delayed_ms"]
+
+
 class TimerLog:
     def __init__(self, directory: str | None, file_size_bytes: int) -> None:
         self.files = MappedFileQueue(directory, file_size_bytes, "mappedFileSizeTimerLog", folders_above=1)
@@ -114,13 +119,10 @@ class TimerLog:
         log."""
         files, size = self.files, self.files.file_size_bytes
         for file in files.files:
-            if file.start + size <= begin and file is not files.files[-1]:
+            if file.end <= begin and file is not files.files[-1]:
                 continue
-            at = _good_until(
-                file,
-                max(0, begin - file.start) // UNIT_BYTES * UNIT_BYTES if begin < file.start + size else 0,
-                log_end,
-            )
+            first = max(0, begin - file.start) if begin < file.end else 0
+            at = _good_until(file, first - first % UNIT_BYTES, log_end)
             self.end, file.room = file.start + at, at
             if size - at >= UNIT_BYTES + _BLANK.size:
                 break
@@ -149,7 +151,7 @@ class TimerLog:
         file = self.files.file_at(self.end - 1) if self.end > self.files.start else None
         if file is None:
             return None
-        full = self.end == file.start + file.size_bytes
+        full = self.end == file.end
         return self.read(self._last_of_full(file.start) if full else self.end - UNIT_BYTES)
 
     def _last_of_full(self, start: int) -> int:
@@ -171,7 +173,7 @@ class TimerLog:
         for directory in self.files.take_new_directories():
             sync_directory(directory)
         for file in list(self.files.files):
-            if file.start + file.size_bytes > begin and file.start < self.end:
+            if file.end > begin and file.start < self.end:
                 file.sync()
 
     def close(self) -> None:

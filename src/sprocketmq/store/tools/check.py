@@ -98,8 +98,7 @@ def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = No
     )
     store = MessageStore(config, root, read_only=True)
     store.load_files()
-    files = store.commit_log.files.files
-    store.commit_log.end_at(files[-1].start + files[-1].size_bytes if files else 0)
+    store.commit_log.end_at(store.commit_log.files.end)
     return store
 
 
@@ -207,7 +206,7 @@ def _check_queue(log: CommitLog, queue: ConsumeQueue, summary: StoreSummary, dam
 
 
 def _entry_problem(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size: int) -> str:
-    record = log.view_at(physical_offset, check_crc=False)
+    record = log.view_at(physical_offset)
     if record is None:
         return f"it points at {physical_offset}, where no record begins"
     if record.size != size:

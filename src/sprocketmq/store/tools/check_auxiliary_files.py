@@ -142,7 +142,7 @@ def _check_checkpoint(store: MessageStore, root: str, summary: StoreSummary, cra
             what = f"{name} is {time_ms}, the newest record in the log was stored at {summary.newest_timestamp_ms}"
             yield Problem(path, what, note=crashed)
     durable = checkpoint.durable_offset
-    if durable is not None and durable >= log.min_offset and log.view_at(durable, check_crc=False) is None:
+    if durable is not None and durable >= log.min_offset and log.view_at(durable) is None:
         yield Problem(path, f"its durable offset is {durable}, where no record begins", note=crashed)
     if checkpoint.index_mark is not None and checkpoint.index_mark[1] > log.max_offset:
         yield Problem(

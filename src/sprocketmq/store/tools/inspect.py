@@ -40,14 +40,14 @@ class StoreInspector:
         ]
 
     def record(self, physical_offset: int) -> dict[str, Any]:
-        record = self._store.commit_log.view_at(physical_offset, check_crc=False)
+        record = self._store.commit_log.view_at(physical_offset)
         if record is None:
             log = self._store.commit_log
             raise ConfigurationError(
                 f"no record begins at commit log offset {physical_offset}; the log's files hold {log.min_offset} to "
                 f"{log.max_offset}, and the entries of a queue show where its records begin"
             )
-        sound = self._store.commit_log.view_at(physical_offset) is not None
+        sound = self._store.commit_log.view_at(physical_offset, check_crc=True) is not None
         return {**_fields(record), "checksum": "good" if sound else "wrong"}
 
     def queue(self, topic: str, queue_id: int, begin: int | None, count: int) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ class StoreInspector:
         }
         if size_bytes == FILLER_SIZE:
             return {**entry, "record": "filler"}
-        record = self._store.commit_log.view_at(physical_offset, check_crc=False)
+        record = self._store.commit_log.view_at(physical_offset)
         return {**entry, "record": "missing" if record is None else _fields(record)}
 
     def by_key(self, topic: str, key: str, count: int) -> list[dict[str, Any]]:
@@ -82,9 +82,7 @@ class StoreInspector:
             index.load()
         wanted = index_text(topic, key)
         offsets = index.find(wanted, count, 0, 1 << 62).physical_offsets
-        found = [
-            record for offset in offsets if (record := log.view_at(offset, check_crc=False)) and _has(record, wanted)
-        ]
+        found = [record for offset in offsets if (record := log.view_at(offset)) and _has(record, wanted)]
         behind = LogWalk(log, max(index.end_physical_offset, log.min_offset), log.max_offset).records()
         found += [record for record in behind if _has(record, wanted) and record.physical_offset not in offsets]
         return [_fields(record) for record in found[-count:]]
