@@ -473,6 +473,10 @@ class MessageStore:
         queue = self._queues.get((topic, queue_id))
         return queue.max_offset if queue else 0
 
+    def nearest_offset(self, topic: str, queue_id: int, offset: int) -> int:
+        """``offset``, moved into the queue's range: files may have expired, or recovery may have truncated the queue."""
+        return min(max(offset, self.min_offset(topic, queue_id)), self.max_offset(topic, queue_id))
+
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, *, upper: bool = False) -> int:
         """First offset stored at or after ``timestamp_ms`` (max_offset if none); ``upper``: last offset stored at or before it."""
         queue = self._queues.get((topic, queue_id))

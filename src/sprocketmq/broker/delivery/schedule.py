@@ -146,10 +146,7 @@ class ScheduleMessageService:
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
     def progress(self, level: int) -> int:
-        """Moved into the queue's range: files may have expired, or a queue may have been truncated by recovery."""
-        queue_id = queue_of_delay_level(level)
-        first, end = self._store.min_offset(SCHEDULE_TOPIC, queue_id), self._store.max_offset(SCHEDULE_TOPIC, queue_id)
-        return min(max(self._progress.get(level, 0), first), end)
+        return self._store.nearest_offset(SCHEDULE_TOPIC, queue_of_delay_level(level), self._progress.get(level, 0))
 
     def _latest_due_ms(self, level: int, now_ms: int) -> int:
         """A delivery time after this counts as due now: the clock went back, or the level was longer."""

@@ -158,8 +158,7 @@ class TimerMessages:
         if metrics is not None:
             self.metrics, self.data_version = dict(metrics.timing_count), metrics.data_version
         store = self._store
-        first, end = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
-        self.files.load(self._queue_offset_of, store.max_physical_offset, end)
+        self.files.load(self._queue_offset_of, store.max_physical_offset, store.max_offset(TIMER_TOPIC, 0))
         check = self.files.check
         self._flushed_position = check.last_timer_log_flush_pos
         self._copies_before = check.copies_before or 0
@@ -169,7 +168,7 @@ class TimerMessages:
             self._delivered = {record.physical_offset for record in found}
             self._delivered_until_ms = max(self._delivered_until_ms, self.files.latest_slot_ms(self._delivered))
         self._done = [_Done(slot.time_ms, slot.last, self._copies_before) for slot in self.files.not_emptied]
-        self.files.queue_offset = min(max(self.files.queue_offset, first), end)
+        self.files.queue_offset = store.nearest_offset(TIMER_TOPIC, 0, self.files.queue_offset)
         self._due = sorted(self.files.wheel.slots)
         self._running = True
         self._read_queue()

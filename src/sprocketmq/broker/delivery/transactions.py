@@ -103,9 +103,7 @@ class Transactions:
     def _read_queues(self) -> None:
         store = self._store
         half_end, op_end = store.max_offset(HALF_TOPIC, 0), store.max_offset(OP_TOPIC, 0)
-        self._table = table = TransactionTable(
-            self._stored_progress(HALF_TOPIC, half_end), self._stored_progress(OP_TOPIC, op_end)
-        )
+        self._table = table = TransactionTable(self._stored_progress(HALF_TOPIC), self._stored_progress(OP_TOPIC))
         offset = max(store.min_offset(OP_TOPIC, 0), min(table.op_progress, op_end - table.remembered))
         for at, op in self._records(OP_TOPIC, offset, op_end):
             if op is None:
@@ -152,9 +150,8 @@ class Transactions:
         is_there = bool(units) and units[0].queue_offset == offset
         return self._store.view_at(units[0].physical_offset) if is_there else None
 
-    def _stored_progress(self, topic: str, end: int) -> int:
-        first = self._store.min_offset(topic, 0)
-        return min(max(self._offsets.query(TRANSACTION_GROUP, topic, 0), first), end)
+    def _stored_progress(self, topic: str) -> int:
+        return self._store.nearest_offset(topic, 0, self._offsets.query(TRANSACTION_GROUP, topic, 0))
 
     def _finish_cut_off_commit(self) -> None:
         """Write the op message of a commit that a kill interrupted: then the record of the commit is the last one of the log."""

@@ -240,7 +240,7 @@ class TimerFiles:
         if slot_ms < self.read_ms:  # the clock was set back
             self.record_progress(self.queue_offset, slot_ms, 0)
         slot = self.wheel.get(slot_ms)
-        position = self.log.append(unit, -1 if slot is None else slot.last)
+        position = self.log.append(unit._replace(previous=-1 if slot is None else slot.last))
         try:
             self._link(slot_ms, position, deletes=unit.deletes)
         except BaseException:

@@ -77,9 +77,8 @@ class TimerLog:
         self.files.new_files = bool(self.files.files)  # a killed process may not have synced their names
         self.end = self.files.start
 
-    def append(self, unit: TimerUnit, previous: int | None = None) -> int:
-        """Write a unit, linked to ``previous`` if given, else to its own. Returns its position. Raises StoreNotWritable; nothing
-        was written."""
+    def append(self, unit: TimerUnit) -> int:
+        """Returns its position. Raises StoreNotWritable; nothing was written."""
         files, size = self.files, self.files.file_size_bytes
         file = files.file_at(self.end) or files.create_file(self.end - self.end % size)
         at = self.end - file.start
@@ -92,8 +91,8 @@ class TimerLog:
         if at + UNIT_BYTES > file.room:
             file.ensure_space(at, at + UNIT_BYTES)
         _UNIT.pack_into(
-            file.view, at, UNIT_BYTES, unit.previous if previous is None else previous, unit.magic, unit.write_ms, unit.delayed_ms,
-            unit.physical_offset, unit.size, unit.topic_hash, 0,
+            file.view, at, UNIT_BYTES, unit.previous, unit.magic, unit.write_ms, unit.delayed_ms, unit.physical_offset, unit.size,
+            unit.topic_hash, 0,
         )  # fmt: skip
         position = self.end
         self.end += UNIT_BYTES
