@@ -367,20 +367,6 @@ def test_a_message_without_a_time_in_the_timer_topic_stops_no_other(cluster, cli
 # -- restarts ------------------------------------------------------------------------------------------------------------------
 
 
-def test_timer_messages_survive_a_restart_and_come_once(disk_cluster):
-    client = disk_cluster.client()
-    for n in range(200):
-        send(client, b"%d" % n, TIMER_DELAY_SEC=2 + n % 3)
-    disk_cluster.clock.advance(3_500)
-    first = len(client.bodies())
-    assert 0 < first < 200
-    disk_cluster.restart_broker()
-    client = disk_cluster.client()
-    assert len(client.bodies()) == first
-    disk_cluster.clock.advance(3_000)
-    assert sorted(client.bodies(), key=int) == [b"%d" % n for n in range(200)]
-
-
 def test_what_fell_due_while_the_broker_was_down_comes_at_its_start(disk_cluster):
     client = disk_cluster.client()
     send(client, b"a", TIMER_DELAY_SEC=2)
@@ -389,31 +375,6 @@ def test_what_fell_due_while_the_broker_was_down_comes_at_its_start(disk_cluster
     disk_cluster.start_again(disk_cluster.broker.port)
     disk_cluster.clock.advance(1)
     assert disk_cluster.client().bodies() == [b"a"]
-
-
-@pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "timercheck", "all"])
-def test_lost_timer_files_are_made_again(disk_cluster, lost):
-    client = disk_cluster.client()
-    for n in range(10):
-        send(client, b"%d" % n, TIMER_DELAY_SEC=2 + n)
-    disk_cluster.clock.advance(5_500)
-    before = len(client.bodies())
-    assert 0 < before < 10
-    disk_cluster.broker.stop()
-    for name in ("timerwheel", "timercheck", "timerlog"):
-        if lost in (name, "all"):
-            path = os.path.join(disk_cluster.store_dir, "config" if name == "timercheck" else "", name)
-            if os.path.isdir(path):
-                for file in os.listdir(path):
-                    os.unlink(os.path.join(path, file))
-            else:
-                os.unlink(path)
-    disk_cluster.start_again(disk_cluster.broker.port)
-    disk_cluster.clock.advance(10_000)
-    got = disk_cluster.client().bodies()
-    assert set(got) == {b"%d" % n for n in range(10)}
-    if lost in ("timerwheel", "timerlog"):
-        assert len(got) == 10, "what was delivered is known from the checkpoint"
 
 
 # -- a clock that is set back ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -427,46 +426,6 @@ def test_progress_is_written_at_once_after_a_round_but_not_before_the_disk_has_t
     copy = client.messages(HALF)[1]
     assert [progress for progress, _ in written] == [{0: 1}]
     assert written[0][1] > copy.commit_log_offset
-
-
-def test_lists_of_offsets_as_5x_writes_them_are_read(disk_cluster):
-    cluster = disk_cluster
-    client = cluster.client()
-    for number in range(3):
-        send_half(cluster, client, b"%d" % number)
-    half = send_half(cluster, client, b"3")
-    end(client, half, ROLLBACK)
-    transactions = cluster.broker.transactions
-
-    def put_as_5x():
-        put = cluster.broker.put
-
-        def put_list(message, now_ms):
-            message.body = b"0,2,"
-            return put(message, now_ms)
-
-        cluster.broker.put = put_list
-        transactions._mark(0, None, cluster.clock.now_ms())
-        cluster.broker.put = put
-
-    cluster.on_loop(put_as_5x)
-    client = restart_without_progress(cluster)
-    a_round(cluster)
-    cluster.eventually(lambda: len(checks(client)) == 1)
-    assert checks(client)[0].message.body == b"1"
-    assert progress(cluster) == (4, 2)
-
-
-def test_progress_is_kept_as_apache_keeps_it(disk_cluster):
-    cluster = disk_cluster
-    client = cluster.client()
-    for number in range(3):
-        end(client, send_half(cluster, client, b"%d" % number), COMMIT)
-    a_round(cluster)
-    cluster.restart_broker()
-    text = (Path(cluster.store_dir) / "config/consumerOffset.json").read_text()
-    table = json.loads(text.replace("0:", '"0":'))["offsetTable"]
-    assert table == {f"{HALF}@CID_RMQ_SYS_TRANS": {"0": 3}, f"{OP}@CID_RMQ_SYS_TRANS": {"0": 3}}
 
 
 def test_a_full_disk_keeps_a_commit_from_being_half_done(cluster, client):

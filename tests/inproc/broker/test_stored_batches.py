@@ -147,15 +147,6 @@ def test_the_sends_of_a_connection_are_stored_in_their_order_also_before_numpy_i
     assert stored == [b"first", b"first", b"second", b"first", b"first"]
 
 
-@pytest.mark.parametrize("cut_bytes", [1, 30])
-def test_a_batch_whose_elements_do_not_fill_it_is_refused_whole(loop, cut_bytes):
-    side = Side(loop)
-    data = b"".join([element(b"%d" % number * number, b"TAGS\x01A\x02") for number in range(1, 30)])
-    [answer] = side.feed(send(data[:-cut_bytes], code=320, i="", m="true")).answers()
-    assert answer.code != 0
-    assert side.stored() == []
-
-
 def test_a_pull_that_waits_for_a_tag_is_woken_by_any_message_of_a_batch(loop):
     side = Side(loop)
     woken: list[tuple[str, int, int]] = []

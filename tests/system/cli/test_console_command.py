@@ -8,13 +8,9 @@ import re
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-
-if TYPE_CHECKING:
-    pass
 
 READY = re.compile(r"ready (?:namesrv=\S+ broker=\S+ )?console=(http://127\.0\.0\.1:\d+/\?token=\S{43}) pid=\d+\n")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import socket
@@ -11,17 +10,12 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
-from sprocketmq.net.pool import ConnectionPool
+from interop.remoting import ask
 from sprocketmq.wire.bodies import ClusterInfo
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command, request
-
-if TYPE_CHECKING:
-    pass
 
 ROUND = (
     RequestCode.GET_ALL_TOPIC_CONFIG,
@@ -31,28 +25,18 @@ ROUND = (
 )
 
 
-def ask(address: str, *codes: int) -> list[Command]:
-    async def run() -> list[Command]:
-        pool = ConnectionPool()
-        try:
-            return [await pool.invoke(address, request(code), 60_000) for code in codes]
-        finally:
-            await pool.aclose()
-
-    return asyncio.run(run())
-
-
 @contextlib.contextmanager
 def slave(broker: str) -> Iterator[None]:
     """Holds an empty log, and asks for the metadata again and again, as a slave does."""
-    (info,) = ask(broker, RequestCode.EXCHANGE_BROKER_HA_INFO)
-    host, port = info.ext_fields["masterHaAddress"].split(":")
+    info = ask(broker, RequestCode.EXCHANGE_BROKER_HA_INFO).header["extFields"]
+    host, port = info["masterHaAddress"].split(":")
     stop = threading.Event()
 
     def rounds() -> None:
         while not stop.is_set():
             with contextlib.suppress(Exception):  # the broker ends in the middle of it: that is what is tested
-                ask(broker, *ROUND)
+                for code in ROUND:
+                    ask(broker, code)
             time.sleep(0.05)
 
     with socket.create_connection((host, int(port))) as connection:
@@ -74,7 +58,7 @@ def test_without_a_slave_the_broker_serves_on_and_the_command_says_what_was_miss
         "waiting for a slave to connect",
         "gave up after 0.5 s; the broker continues as before",
     ]
-    assert ask(broker, RequestCode.GET_ALL_TOPIC_CONFIG)[0].code == 0
+    assert ask(broker, RequestCode.GET_ALL_TOPIC_CONFIG).code == 0
 
 
 def test_after_a_handover_serve_goes_on_as_name_server(cli, tmp_path):
@@ -85,7 +69,7 @@ def test_after_a_handover_serve_goes_on_as_name_server(cli, tmp_path):
     assert re.fullmatch(r"handed over log=0 slave=127\.0\.0\.1:\d+\n", ended.out)
     deadline = time.monotonic() + 30
     while True:
-        (info,) = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
+        info = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
         if not ClusterInfo.decode(info.body).broker_addr_table:
             break
         assert time.monotonic() < deadline

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
 import subprocess
@@ -12,23 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.net.pool import ConnectionPool
+from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.frames.command import Command, request
 
 if TYPE_CHECKING:
     from .conftest import Ended
-
-
-def ask(address: str, code: int) -> Command:
-    async def run() -> Command:
-        pool = ConnectionPool()
-        try:
-            return await pool.invoke(address, request(code), 60_000)
-        finally:
-            await pool.aclose()
-
-    return asyncio.run(run())
 
 
 def send(namesrv_addr: str, count: int) -> list[int]:
@@ -54,7 +41,7 @@ def test_serve_prints_one_ready_line_and_ends_with_zero_on_sigterm(cli):
     # Registered when it says ready: the name server knows the broker's address.
     info = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
     assert info.code == ResponseCode.SUCCESS
-    assert server.addresses["broker"].encode() in bytes(info.body)
+    assert server.addresses["broker"].encode() in info.body
     ended = server.end()
     assert (ended.code, ended.out, ended.err) == (0, "", "")
 
@@ -81,7 +68,7 @@ def test_a_broker_is_ready_when_its_name_server_knows_it(cli):
     namesrv = cli.start("namesrv", "--port", str(port))
     broker.wait_ready()
     info = ask(namesrv.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
-    assert broker.addresses["broker"].encode() in bytes(info.body)
+    assert broker.addresses["broker"].encode() in info.body
     assert broker.end().out == ""
 
 
@@ -128,7 +115,7 @@ def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli, tmp_pat
     server = cli.serve(
         "--config", str(config), "--set", "messageDelayLevel=1s 2s", "--set", "scanNotActiveBrokerInterval=1000"
     )
-    assert b"broker-z" in bytes(ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    assert b"broker-z" in ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO).body
     ended = server.end()
     assert ended.code == 0
     (warning,) = ended.err.splitlines()
@@ -142,7 +129,7 @@ def test_secrets_from_files_and_the_environment_are_not_visible_in_ps(cli, tmp_p
     (tmp_path / "secret").write_text("told-by-file\n")
     monkeypatch.setenv("SPROCKETMQ_SET_brokerClusterName", "told-by-environment")
     server = cli.serve("--set-file", f"brokerName={tmp_path / 'secret'}")
-    info = bytes(ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    info = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO).body
     assert b"told-by-file" in info
     assert b"told-by-environment" in info
     assert b"told-by" not in Path(f"/proc/{server.process.pid}/cmdline").read_bytes()

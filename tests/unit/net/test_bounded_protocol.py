@@ -259,6 +259,19 @@ def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end
     run(scenario)
 
 
+def test_the_backlog_falls_by_what_the_peer_reads_whatever_is_written_since():
+    async def scenario(queued: QueuedBytes) -> None:
+        side, large = Side(queued, large_answer), Command(0, 1, 1, body=bytes(100 * KIB))
+        for _ in range(5):
+            side.connection.send(large)
+        number, before_bytes = side.connection.backlog
+        side.transport.peer_reads(50 * KIB)
+        side.connection.send(large)
+        assert side.connection.backlog == (number, before_bytes - 50 * KIB)
+
+    run(scenario)
+
+
 def test_a_queue_that_others_fill_closes_its_connection(caplog):
     async def scenario(queued: QueuedBytes) -> None:
         queued.most_out_bytes = 4 * MARK
