@@ -183,19 +183,17 @@ def refusing(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 # -- what is said ----------------------------------------------------------------------------------------------------------------------
 
 
-class Outcome(NamedTuple):
+class Found(NamedTuple):
     """What a start made of a damaged store.
 
     Attributes:
         refusal: the sentence with which it was refused; empty if it started.
-        lost: acknowledged messages that are not delivered, by queue.
-        lost_tables: topics, groups or offsets that are not as they were.
-        said: log lines and problems of ``store check``.
+        facts: what was found in it; None if it was refused.
+        said, checked: log lines, and what ``store check`` says.
     """
 
     refusal: str
-    lost: dict[tuple[str, int], int]
-    lost_tables: list[str]
+    facts: Any
     said: list[str]
     checked: list[str]
 
@@ -208,24 +206,36 @@ def checked_of(store: Path) -> list[str]:
         return [str(error)]
 
 
-def outcome_of(engine: Engine, store: Path, sent: Messages, lines: list[str], **settings: Any) -> Outcome:
-    """Check a store, start a broker on it, and read everything."""
+def start_on(
+    engine: Engine,
+    store: Path,
+    lines: list[str],
+    look: Callable[[Broker], Any],
+    clock: ManualClock | None = None,
+    **settings: Any,
+) -> Found:
+    """Check a store, start a broker on it, and look at that."""
     checked = checked_of(store)
     lines.clear()
-    broker = Broker(
-        "", port=0, store_dir=str(store), clock=ManualClock(), config=BrokerConfig(**SIZES, **settings), engine=engine
-    )
+    config = BrokerConfig(**settings)
+    broker = Broker("", port=0, store_dir=str(store), clock=clock or ManualClock(), config=config, engine=engine)
     try:
         broker.start()
     except RocketMQError as error:
-        return Outcome(str(error), {}, [], list(lines), checked)
+        return Found(str(error), None, list(lines), checked)
     try:
-        return engine.run(_read_all(broker, sent, lines, checked))
+        facts = look(broker)
+        return Found("", facts, list(lines), checked)
     finally:
         broker.stop()
 
 
-async def _read_all(broker: Broker, sent: Messages, lines: list[str], checked: list[str]) -> Outcome:
+def outcome_of(engine: Engine, store: Path, sent: Messages, lines: list[str]) -> Found:
+    """``facts``: how many acknowledged messages are not delivered, by queue; topics, groups or offsets that are not as they were."""
+    return start_on(engine, store, lines, lambda broker: engine.run(_lost_in(broker, sent)), **SIZES)
+
+
+async def _lost_in(broker: Broker, sent: Messages) -> tuple[dict[tuple[str, int], int], list[str]]:
     lost, tables = {}, []
     for (topic, queue_id), bodies in sent.items():
         found = dict(messages_of(broker, topic, queue_id))
@@ -239,7 +249,7 @@ async def _read_all(broker: Broker, sent: Messages, lines: list[str], checked: l
         ]
     tables += [topic for topic in TOPICS if broker.topics.get(topic) is None]
     tables += [group for group in ("g1", "g2") if group not in broker.groups.table]
-    return Outcome("", lost, tables, list(lines), checked)
+    return lost, tables
 
 
 def messages_of(broker: Broker, topic: str, queue_id: int) -> Iterator[tuple[int, bytes]]:

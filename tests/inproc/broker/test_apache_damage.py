@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from inproc.broker.store_damage import DAMAGES, DamageCases, checked_of, kind_of, messages_of
-from sprocketmq.broker import Broker, BrokerConfig
-from sprocketmq.errors import RocketMQError
-from sprocketmq.net.process.clock import ManualClock
+from inproc.broker.store_damage import DAMAGES, DamageCases, kind_of, messages_of, start_on
+from sprocketmq.broker import Broker
 from unit.store.test_apache_store import assemble
 
 Facts = tuple[Counter[tuple[str, int, int, bytes]], set[str]]
@@ -31,29 +29,20 @@ async def _facts(broker: Broker) -> Facts:
     return messages, tables
 
 
-def start_on(engine, store):
-    config = BrokerConfig(timer_wheel_enable=False)
-    broker = Broker("", port=0, store_dir=str(store), clock=ManualClock(), config=config, engine=engine)
-    try:
-        broker.start()
-    except RocketMQError as error:
-        return str(error), (Counter(), set())
-    try:
-        return "", engine.run(_facts(broker))
-    finally:
-        broker.stop()
+def found_on(engine, store, lines):
+    return start_on(engine, store, lines, lambda broker: engine.run(_facts(broker)), timer_wheel_enable=False)
 
 
-def result_of(refusal, found, whole, said, checked, name, *, is_other_table):
+def result_of(found, whole, name, *, is_other_table):
     """A few words for the table; raises if something was lost in silence."""
-    text = "\n".join([*said, *checked])
-    if refusal:
-        assert refusal.count("\n") == 0
+    text = "\n".join([*found.said, *found.checked])
+    if found.refusal:
+        assert found.refusal.count("\n") == 0
         return "refused"
-    lost, missing = whole[0] - found[0], whole[1] - found[1]
+    lost, missing = whole[0] - found.facts[0], whole[1] - found.facts[1]
     for topic, *_ in lost:
         assert topic in text, f"{[*lost][:5]} lost in silence: {text}"
-        assert checked, f"{[*lost][:5]} lost, and the check says that the store is sound"
+        assert found.checked, f"{[*lost][:5]} lost, and the check says that the store is sound"
     if missing and not lost and is_other_table:
         return "not noticed"
     assert not missing or lost or Path(name).name in text, f"{sorted(missing)[:5]} lost in silence: {text}"
@@ -65,16 +54,12 @@ def test_nothing_of_apaches_is_lost_in_silence(engine, tmp_path, lines, monkeypa
     cases = DamageCases(tmp_path, monkeypatch)
 
     def result(store, name, damage, whole):
-        checked = checked_of(store)
-        lines.clear()
-        refusal, found = start_on(engine, store)
-        return result_of(refusal, found, whole, lines, checked, name, is_other_table=damage == "of another store")
+        return result_of(found_on(engine, store, lines), whole, name, is_other_table=damage == "of another store")
 
     for version, other in [("5.4.0", "4.9.7"), ("4.9.7", "5.4.0")][: 2 if every else 1]:
         assemble(other, tmp_path / "other")
-        refusal, whole = start_on(engine, assemble(version, tmp_path / "whole"))
+        refusal, whole, *_ = found_on(engine, assemble(version, tmp_path / "whole"), lines)
         assert not refusal
-        lines.clear()
         files = sorted(
             str(path.relative_to(tmp_path / "other")) for path in (tmp_path / "other").rglob("*") if path.is_file()
         )

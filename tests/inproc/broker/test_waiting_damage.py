@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inproc.broker.store_damage import DAMAGES, DamageCases, files_of, kind_of
-from inproc.broker.waiting_damage import ROWS, TOPIC, make_waiting_store, start_on
+from inproc.broker.waiting_damage import ROWS, TOPIC, make_waiting_store, waiting_on
 
 # Where messages wait. The short form takes the first one.
 WAITING = (
@@ -39,7 +39,8 @@ def result_of(found, facts, bodies, name, *, is_other_table):
     if found.refusal:
         assert found.refusal.count("\n") == 0
         return "refused"
-    lost, missing = bodies - found.bodies, facts - found.facts
+    facts_found, bodies_found = found.facts
+    lost, missing = bodies - bodies_found, facts - facts_found
     if is_other_table and missing and not lost:
         return "not noticed"
     if lost:
@@ -48,7 +49,7 @@ def result_of(found, facts, bodies, name, *, is_other_table):
     assert not missing or Path(name).name in said, f"{missing} lost in silence: {said}"
     if lost or missing:
         return "older copy" if missing and "spare copy" in said else "said"
-    return "delivered again" if found.bodies - bodies else "nothing lost"
+    return "delivered again" if bodies_found - bodies else "nothing lost"
 
 
 def test_what_is_whole_is_not_refused(engine, stores, tmp_path, lines):
@@ -56,7 +57,7 @@ def test_what_is_whole_is_not_refused(engine, stores, tmp_path, lines):
     for stop in ("stopped", "killed"):
         shutil.copytree(root / stop, tmp_path / stop)
         for _ in range(2):
-            assert start_on(engine, tmp_path / stop, lines)[:3] == ("", facts, bodies), stop
+            assert waiting_on(engine, tmp_path / stop, lines)[:2] == ("", (facts, bodies)), stop
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])])
@@ -80,7 +81,7 @@ def test_nothing_is_lost_in_silence(engine, stores, tmp_path, lines, monkeypatch
                     cases.run(
                         partial(shutil.copytree, root / stop), other / stop, name, damage, row,
                         lambda copy, name=name, is_other=is_other: result_of(
-                            start_on(engine, copy, lines), facts, bodies, name, is_other_table=is_other
+                            waiting_on(engine, copy, lines), facts, bodies, name, is_other_table=is_other
                         ),
                     )  # fmt: skip
     cases.compare_with_page(may_write=every)

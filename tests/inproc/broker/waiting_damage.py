@@ -7,12 +7,11 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from inproc.broker.store_damage import SIZES, checked_of, messages_of
+from inproc.broker.store_damage import SIZES, Found, messages_of, start_on
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.core.transactions.transaction_check import Outcome
-from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.store import StoredMessage
@@ -30,23 +29,6 @@ TOPIC = "flights"
 ACCOUNTS = "accounts:\n- accessKey: readers\n  secretKey: '12345678'\n  admin: true\n"
 # The files that the store without waiting messages does not have.
 ROWS = ("delayOffset", "timer", "sprocketUsers", "plain_acl", "consumerFilter", "messageRequestMode", "deletedTopics")
-
-
-class Found(NamedTuple):
-    """What a start has.
-
-    Attributes:
-        refusal: why it was refused; empty if it was not.
-        facts: users, filters, modes, open transactions.
-        bodies: what was delivered.
-        said, checked: log lines, and what ``store check`` says.
-    """
-
-    refusal: str
-    facts: set[str]
-    bodies: Counter[bytes]
-    said: list[str]
-    checked: list[str]
 
 
 def _broker(engine: Engine, store: Path, clock: ManualClock) -> Broker:
@@ -128,23 +110,17 @@ async def _facts(broker: Broker) -> set[str]:
     }
 
 
-def start_on(engine: Engine, store: Path, lines: list[str]) -> Found:
-    """Check a store, start a broker on it, and let it deliver everything."""
-    checked = checked_of(store)
-    lines.clear()
+def waiting_on(engine: Engine, store: Path, lines: list[str]) -> Found:
+    """Check a store, start a broker on it, and let it deliver everything. ``facts``: users, filters, modes, open transactions; and the
+    bodies that were delivered."""
     clock = ManualClock(BEGIN_MS + 41_000)
-    broker = _broker(engine, store, clock)
-    try:
-        broker.start()
-    except RocketMQError as error:
-        return Found(str(error), set(), Counter(), list(lines), checked)
-    try:
+
+    def look(broker: Broker) -> tuple[set[str], Counter[bytes]]:
         facts = engine.run(_facts(broker))
         clock.advance(25_000)
-        bodies = engine.run(_bodies(broker))
-        return Found("", facts, bodies, list(lines), checked)
-    finally:
-        broker.stop()
+        return facts, engine.run(_bodies(broker))
+
+    return start_on(engine, store, lines, look, clock, **SETTINGS)
 
 
 async def _bodies(broker: Broker) -> Counter[bytes]:
