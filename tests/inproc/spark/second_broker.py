@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import sprocketmq as rmq
+from inproc.spark.as_spark import send
 from sprocketmq.broker.broker import Broker
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -38,6 +38,4 @@ class SecondBroker:
         Cluster.at(self._mq.namesrv_addr).routes.forget()
 
     def send(self, *numbers: int, topic: str = "flights") -> None:
-        with self._mq.producer() as producer:
-            for number in numbers:
-                producer.send(rmq.Message(topic, str(number).encode()), queue=MessageQueue(topic, "broker-b", 0))
+        send(self._mq, *numbers, topic=topic, queue=MessageQueue(topic, "broker-b", 0))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import batch_rows
 from sprocketmq.errors import NetworkError, RocketMQError
-from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 
@@ -29,10 +29,8 @@ def stored(tmp_path: Path) -> Iterator[EmbeddedRocketMQ]:
 
 def numbers(mq: EmbeddedRocketMQ, **options: str) -> list[int]:
     """What one task of a batch reads."""
-    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "maxpartitions": "1", **options})
-    reader = source.reader(source.schema())
-    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
-    return [int(body) for batch in batches for body in batch.column("body").to_pylist()]
+    rows = batch_rows(namesrvaddr=mq.namesrv_addr, topic="flights", maxpartitions="1", **options)
+    return [int(row["body"]) for row in rows]
 
 
 def test_a_broker_that_restarts_under_a_task_is_waited_for(stored: EmbeddedRocketMQ) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-import sprocketmq as rmq
-from inproc.spark.as_spark import Readers, ask, first_batch, read, send
+from inproc.spark.as_spark import Readers, ask, batch_rows, first_batch, read, send
 from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import Reason
 from sprocketmq.spark.read.queue_bounds import gone_queues
-from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import TopicStatsTable
 from sprocketmq.wire.codes import RequestCode, Version
@@ -37,11 +35,8 @@ def old_apache(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> Embedde
             answer.body = table.encode()
         return answer
 
-    with mq.producer() as producer:
-        for queue_id in (0, 1):
-            for number in range(3):
-                body = b"%d" % (10 * queue_id + number)
-                producer.send(rmq.Message("flights", body), queue=MessageQueue("flights", "broker-a", queue_id))
+    for queue_id in (0, 1):
+        send(mq, *range(10 * queue_id, 10 * queue_id + 3), queue=MessageQueue("flights", "broker-a", queue_id))
     with mq.admin() as admin:
         admin.create_topic("flights", read_queues=2, write_queues=1)
     Cluster.at(mq.namesrv_addr).routes.forget()
@@ -50,10 +45,8 @@ def old_apache(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> Embedde
 
 
 def test_a_batch_reads_the_queues_that_are_not_written_to(old_apache: EmbeddedRocketMQ) -> None:
-    source = RocketMQDataSource({"namesrvaddr": old_apache.namesrv_addr, "topic": "flights"})
-    reader = source.reader(source.schema())
-    rows = [batch for partition in reader.partitions() for batch in reader.read(partition)]  # type: ignore[arg-type]
-    assert sorted(int(body) for batch in rows for body in batch.column("body").to_pylist()) == [0, 1, 2, 10, 11, 12]
+    rows = batch_rows(namesrvaddr=old_apache.namesrv_addr, topic="flights")
+    assert sorted(int(row["body"]) for row in rows) == [0, 1, 2, 10, 11, 12]
 
 
 def test_a_stream_keeps_the_queues_that_are_not_written_to(old_apache: EmbeddedRocketMQ, readers: Readers) -> None:

@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 import sprocketmq as rmq
-from inproc.spark.as_spark import Readers, ask, first_batch
+from inproc.spark.as_spark import Readers, ask, first_batch, lag_at, send
 from java_broker import as_java
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.read.lag import source_lag
-from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -26,23 +21,14 @@ def hiding(request: pytest.FixtureRequest, mq: EmbeddedRocketMQ, monkeypatch: py
     """Three messages in each of two queues, of which one may be read; group ``spark`` has read one of the other."""
     if request.param == "Java":
         as_java(monkeypatch)
-    with mq.producer() as producer:
-        for queue_id in (0, 1):
-            for number in range(3):
-                queue = rmq.MessageQueue("flights", "broker-a", queue_id)
-                producer.send(rmq.Message("flights", b"%d" % number), queue=queue)
+    for queue_id in (0, 1):
+        send(mq, 0, 1, 2, queue=rmq.MessageQueue("flights", "broker-a", queue_id))
     with mq.admin() as admin:
         admin.create_group("spark")
         admin.reset_offset("spark", HIDDEN, 1)
         admin.create_topic("flights", queues=1)
     Cluster.at(mq.namesrv_addr).routes.forget()
     return mq
-
-
-def _lag(reader: StreamReader, end: dict[str, Any]) -> dict[rmq.MessageQueue, int]:
-    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
-    assert lag is not None
-    return lag.by_queue
 
 
 def test_the_lag_of_a_stream_has_what_its_topic_hides(
@@ -52,14 +38,14 @@ def test_the_lag_of_a_stream_has_what_its_topic_hides(
     end, numbers = first_batch(reader)
     assert numbers == [0, 1, 2]
     assert ask(reader, end) == end
-    assert _lag(reader, end) == {rmq.MessageQueue("flights", "broker-a", 0): 0, HIDDEN: 3}
+    assert lag_at(reader, end).by_queue == {rmq.MessageQueue("flights", "broker-a", 0): 0, HIDDEN: 3}
     (warning,) = [record.getMessage() for record in caplog.records if str(HIDDEN) in record.getMessage()]
     assert f"{HIDDEN}: 3" in warning
 
     of_group = readers(startingoffsets="earliest", group="spark", commitoffsets="off")
     end, _ = first_batch(of_group)
     assert ask(of_group, end) == end
-    assert _lag(of_group, end)[HIDDEN] == 2
+    assert lag_at(of_group, end).by_queue[HIDDEN] == 2
 
 
 def test_a_stream_is_not_delayed_by_a_broker_that_does_not_tell_progress_in_hidden_queues(
@@ -82,7 +68,7 @@ def test_a_queue_that_may_be_read_again_is_not_hidden(hiding: EmbeddedRocketMQ, 
     reader._planner.poller._hidden_until_s = 0.0
     end = ask(reader, end)
     assert HIDDEN not in reader._planner.poller.hidden
-    assert _lag(reader, end)[HIDDEN] == 0
+    assert lag_at(reader, end).by_queue[HIDDEN] == 0
 
 
 def test_a_batch_warns_of_what_its_topic_hides(hiding: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture) -> None:

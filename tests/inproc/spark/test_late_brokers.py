@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, read, send
 from inproc.spark.second_broker import SecondBroker
 from sprocketmq.errors import ConfigurationError
@@ -216,8 +215,7 @@ def test_a_broker_that_does_not_report_new_queues_delays_no_other(
 
     mq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.SYSTEM_BUSY, times=None, when=note)
     retry_topic(mq, queues=2)
-    with mq.producer() as producer:
-        producer.send(rmq.Message("%RETRY%delays", b"1"), queue=MessageQueue("%RETRY%delays", "broker-a", 1))
+    send(mq, 1, topic="%RETRY%delays", queue=MessageQueue("%RETRY%delays", "broker-a", 1))
     late.start()
     late.send(2)
     end = ask(reader, end)

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
+from inproc.spark.transactional_sink import LEDGER, SCHEMA, appeared, stream_writer, write
 from spark_task import Task, leave_group
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.settings.config import BrokerConfig
@@ -35,8 +33,6 @@ from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue
 
-LEDGER = "SPROCKETMQ_DECISIONS_exact"
-SCHEMA = StructType([StructField("body", BinaryType())])
 HOME, OTHER = "a-home", "broker-a"
 
 
@@ -105,31 +101,17 @@ def pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pair]:
 
 
 def writer(pair: Pair, **options: str) -> StreamWriter:
-    given = {"namesrvaddr": pair.mq.namesrv_addr, "topic": "flights", "group": "exact", "delivery": "transactional"}
-    return RocketMQDataSource({**given, "retrytimeoutms": "300ms", "settletimeoutms": "1ms", **options}).streamWriter(
-        SCHEMA, overwrite=False
-    )
+    return stream_writer(pair.mq, **{"retrytimeoutms": "300ms", "settletimeoutms": "1ms", **options})
 
 
 def batch_writer(pair: Pair) -> BatchWriter:
     given = {"namesrvaddr": pair.mq.namesrv_addr, "topic": "flights", "group": "exact", "delivery": "transactional"}
-    return RocketMQDataSource({**given, "retrytimeoutms": "300ms", "settletimeoutms": "1ms"}).writer(
-        SCHEMA, overwrite=False
-    )
-
-
-def write(sink: StreamWriter | BatchWriter, *numbers: int) -> list[object]:
-    body = pa.array([b"%d" % number for number in numbers], pa.binary())
-    return [pickle.loads(pickle.dumps(sink.write(iter([pa.record_batch([body], names=["body"])]))))]
+    return RocketMQDataSource({**given, "retrytimeoutms": "300ms"}).writer(SCHEMA, overwrite=False)
 
 
 def run(pair: Pair, *numbers: int) -> None:
     sink = writer(pair, retrytimeoutms="30s")
-    sink.commit(write(sink, *numbers), Task.batch)  # type: ignore[arg-type]
-
-
-def appeared(pair: Pair) -> Counter[int]:
-    return Counter(int(message.body) for message in pair.mq.messages("flights"))
+    sink.commit(write(sink, numbers), Task.batch)
 
 
 @pytest.mark.parametrize("begin", ["batch 0", "a batch write"])
@@ -141,13 +123,13 @@ def test_no_second_ledger_is_made_while_the_broker_of_the_first_is_away(pair: Pa
     with pytest.raises(
         NetworkError, match=r"lies on a broker that is not registered now, and only a placeholder is on broker-a"
     ):
-        write(writer(pair) if begin == "batch 0" else batch_writer(pair), 2)
+        write(writer(pair) if begin == "batch 0" else batch_writer(pair), [2])
     pair.start()
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ_WRITE, OTHER: PERM_NONE})
     run(pair, 2)
     Task.query = "q-1"
     run(pair, 1)  # decided, so nothing is sent
-    assert appeared(pair) == Counter([1, 2])
+    assert appeared(pair.mq) == Counter([1, 2])
 
 
 def test_a_task_waits_for_the_broker_of_the_ledger(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +151,9 @@ def test_a_task_waits_for_the_broker_of_the_ledger(pair: Pair, monkeypatch: pyte
 
     monkeypatch.setattr(Cluster, "retrying", comes_back)
     sink = writer(pair, retrytimeoutms="30s")
-    sink.commit(write(sink, 2), 1)  # type: ignore[arg-type]
+    sink.commit(write(sink, [2]), 1)
     assert waited
-    assert appeared(pair) == Counter([1, 2])
+    assert appeared(pair.mq) == Counter([1, 2])
 
 
 def test_of_two_ledgers_the_one_without_decisions_keeps_the_place(pair: Pair) -> None:
@@ -180,7 +162,7 @@ def test_of_two_ledgers_the_one_without_decisions_keeps_the_place(pair: Pair) ->
     pair.make(OTHER)
     pair.store(OTHER, Decision("q-1", 0, frozenset({"gone"}), 0, frozenset(), 1))
     run(pair, 1)
-    assert appeared(pair) == Counter(), "it was decided at the other broker"
+    assert appeared(pair.mq) == Counter(), "it was decided at the other broker"
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
 
 
@@ -191,18 +173,18 @@ def test_of_two_ledgers_with_decisions_none_is_forgotten(pair: Pair, capsys: pyt
     pair.store(HOME, *old)
     pair.store(OTHER, Decision("q-1", 0, frozenset({"b"}), 0, frozenset(), 1), QuerySummary(frozenset({"q-1"}), 1))
     with pytest.raises(ConfigurationError, match=f"run 'sprocketmq merge-ledger {LEDGER} --into a-home', which copies"):
-        write(writer(pair), 1)
+        write(writer(pair), [1])
     assert merge_ledgers(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr)) == 0
     assert "3 decisions of q-0 copied to broker-a; placeholder on: a-home" in capsys.readouterr().out
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
     run(pair, 1)
     Task.query = "q-0"
     for Task.batch in range(3):
-        (message,) = write(writer(pair), 7)
-        assert message.skipped  # type: ignore[attr-defined]
+        (message,) = write(writer(pair), [7])
+        assert message.skipped
     Task.batch = 3
     run(pair, 8)
-    assert appeared(pair) == Counter([8])
+    assert appeared(pair.mq) == Counter([8])
 
 
 def test_a_home_whose_emptying_was_cut_off_can_still_be_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +205,7 @@ def test_a_home_whose_emptying_was_cut_off_can_still_be_read(pair: Pair, monkeyp
             pair.cluster.engine.run(_make_placeholder(pair.cluster, LEDGER, HOME, pair.address(HOME)))
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ, OTHER: PERM_READ_WRITE})
     run(pair, 1)
-    assert appeared(pair) == Counter(), "it was decided at the other broker"
+    assert appeared(pair.mq) == Counter(), "it was decided at the other broker"
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
 
 
@@ -231,7 +213,7 @@ def test_of_two_empty_ledgers_the_one_that_can_be_written_is_kept(pair: Pair) ->
     pair.make(HOME, PERM_READ)
     pair.make(OTHER)
     run(pair, 1)
-    assert appeared(pair) == Counter([1])
+    assert appeared(pair.mq) == Counter([1])
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -25,12 +25,6 @@ from sprocketmq.testing import EmbeddedRocketMQ
 
 MANY, FEW = 20, 8
 ROWS = pa.record_batch([pa.array([b"x"], pa.binary())], names=["body"])
-
-
-@pytest.fixture(autouse=True)
-def _members_leave() -> Iterator[None]:
-    yield
-    leave_group()
 
 
 def options(mq: EmbeddedRocketMQ, number: int, **others: str) -> SinkOptions:

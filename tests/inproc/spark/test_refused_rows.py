@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from inproc.spark.as_spark import batch_rows
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.send.row_ids import TaskId
-from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo
@@ -57,19 +57,6 @@ def among_good_ones(*bad: dict[str, Any]) -> list[dict[str, Any]]:
     return [*good[:10], *bad, *good[10:]]
 
 
-def test_a_row_that_cannot_be_a_message_fails_the_write_by_default(mq: EmbeddedRocketMQ) -> None:
-    for row in BAD:
-        with pytest.raises(ConfigurationError):
-            send(mq, among_good_ones(row))
-    assert mq.messages("flights") == []
-
-
-def test_with_drop_all_other_rows_are_sent_and_those_are_counted(mq: EmbeddedRocketMQ) -> None:
-    sender = send(mq, among_good_ones(*BAD), onError="drop")
-    assert (sender.sent, sender.refused.count) == (20, len(BAD))
-    assert {message.body for message in mq.messages("flights")} == {b"good %d" % number for number in range(20)}
-
-
 def test_with_dlq_they_are_dead_letters_with_topic_and_reason(mq: EmbeddedRocketMQ) -> None:
     sender = send(mq, among_good_ones(*BAD), onError="dlq", group="loads")
     assert (sender.sent, sender.refused.count) == (20, len(BAD))
@@ -81,13 +68,9 @@ def test_with_dlq_they_are_dead_letters_with_topic_and_reason(mq: EmbeddedRocket
     known = {letter.message_id for letter in letters.values()}
     assert len(known) == len(BAD)
 
-    def read() -> list[dict[str, Any]]:
-        source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "deadlettersof": "loads"})
-        reader = source.reader(source.schema())
-        return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
-
-    mq.wait_until(read)
-    topics = {row["keys"]: row["topic"] for row in read()}
+    given = {"namesrvaddr": mq.namesrv_addr, "deadlettersof": "loads"}
+    mq.wait_until(lambda: batch_rows(**given))
+    topics = {row["keys"]: row["topic"] for row in batch_rows(**given)}
     assert topics["characters"] == "no such!"
     assert topics["endless"] == "?" + "t" * 254, "no topic that there may be, so nobody sends it anywhere by mistake"
     assert {topics[name] for name in ("none", "empty", "long", "odd", "wide", "blank")} == {"flights"}
@@ -179,15 +162,3 @@ def test_long_bodies_are_compressed_and_come_as_they_were(mq: EmbeddedRocketMQ, 
 def test_more_delay_levels_are_allowed_where_brokers_have_them(mq: EmbeddedRocketMQ) -> None:
     send(mq, [{"body": "x", "topic": "flights", "delayLevel": 19}], maxDelayLevel="19")
     assert [message.delay_level for message in mq.messages("SCHEDULE_TOPIC_XXXX")] == [18], "this one has 18"
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"onError": "dlq"}, "onError is 'dlq' without group; name the group"),
-        ({"compressOverBytes": "9"}, "compressOverBytes is given without compressType"),
-    ],
-)
-def test_options_without_effect_are_refused(options: dict[str, str], sentence: str) -> None:
-    with pytest.raises(ConfigurationError, match=sentence):
-        sink_options({"namesrvAddr": "127.0.0.1:1", **options})

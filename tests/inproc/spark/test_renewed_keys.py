@@ -15,9 +15,10 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import batch_rows
 from interop.child import poll_until
 from secured_broker import Secured, secured_broker
-from spark_task import Task, leave_group
+from spark_task import Task
 from sprocketmq.client.dead_letters.dead_letters import AsyncDeadLetters
 from sprocketmq.client.settings.key_file import KeyFile
 from sprocketmq.errors import ConfigurationError, NoPermission, SignatureRefused
@@ -38,13 +39,7 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
 
 
 def bodies(options: dict[str, str]) -> list[bytes]:
-    return [row["body"] for row in rows(options)]
-
-
-def rows(options: dict[str, str]) -> list[dict[str, object]]:
-    source = RocketMQDataSource(options)
-    reader = source.reader(source.schema())
-    return [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
+    return [row["body"] for row in batch_rows(**options)]
 
 
 def sent(options: dict[str, str], *some: bytes) -> None:
@@ -60,7 +55,7 @@ def test_rows_are_read_written_and_handed_back_over_the_same_connections_whateve
         secured.renew_account(f"secret-{number}")
         secured.renew_file(f"secret-{number}")
         sent(secured.options, b"%d" % number)
-        read = rows(secured.options)
+        read = batch_rows(**secured.options)
         assert [row["body"] for row in read] == [b"%d" % at for at in range(number + 1)]
         hand = BadRowSender(RetryGroup("delays", secured.namesrv_addr, access))
         assert hand.send_back([bad_row(read[-1], "dlq", delay_level=0, max_reconsume=16)]) == []
@@ -120,7 +115,7 @@ def test_the_broker_may_have_new_keys_before_the_file(
     sent(secured.options, b"one")
     source = RocketMQDataSource(secured.options)
     reader = source.reader(source.schema())
-    partitions, read = reader.partitions(), rows(secured.options)
+    partitions, read = reader.partitions(), batch_rows(**secured.options)
     refusals, late = 0, 5 if work == "send" else 2
     look = KeyFile.reread
 
@@ -175,13 +170,10 @@ def test_a_transactional_stream_goes_on_with_other_keys(secured: Secured, monkey
     Task.begin(monkeypatch)
     schema = StructType([StructField("body", BinaryType())])
     source = RocketMQDataSource({**secured.options, "group": "exact", "delivery": "transactional"})
-    try:
-        for number in range(3):
-            Task.batch = number
-            secured.renew_account(f"secret-{number}")
-            secured.renew_file(f"secret-{number}")
-            writer = source.streamWriter(schema, overwrite=False)
-            writer.commit([writer.write(iter([pa.record_batch({"body": [b"%d" % number]})]))], number)
-    finally:
-        leave_group()
+    for number in range(3):
+        Task.batch = number
+        secured.renew_account(f"secret-{number}")
+        secured.renew_file(f"secret-{number}")
+        writer = source.streamWriter(schema, overwrite=False)
+        writer.commit([writer.write(iter([pa.record_batch({"body": [b"%d" % number]})]))], number)
     assert bodies(secured.options) == [b"0", b"1", b"2"]

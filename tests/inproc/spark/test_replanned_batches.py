@@ -4,51 +4,28 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections import Counter
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
 
-from spark_task import Task, leave_group
+from inproc.spark.transactional_sink import NEVER_ASKED, appeared, rocketmq, stream_writer, write
+from spark_task import Task
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
-
-SCHEMA = StructType([StructField("body", BinaryType())])
 
 
 @pytest.fixture
 def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedRocketMQ]:
     Task.begin(monkeypatch)
-    with EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000) as mq:
-        mq.create_topic("flights", queues=2)
+    with rocketmq(**NEVER_ASKED) as mq:
         yield mq
-        leave_group()
 
 
 def run(mq: EmbeddedRocketMQ, *parts: range, **options: str) -> None:
     """One try of a batch whose tasks have these rows."""
-    given = {
-        "namesrvaddr": mq.namesrv_addr,
-        "topic": "flights",
-        "group": "exact",
-        "delivery": "transactional",
-        **options,
-    }
-    writer: StreamWriter = RocketMQDataSource({**given, "settletimeoutms": "1ms"}).streamWriter(SCHEMA, overwrite=False)
-    sent = []
-    for part in parts:
-        body = pa.array([b"%d" % number for number in part], pa.binary())
-        sent.append(pickle.loads(pickle.dumps(writer.write(iter([pa.record_batch([body], names=["body"])])))))
-    writer.commit(sent, Task.batch)
-
-
-def appeared(mq: EmbeddedRocketMQ) -> Counter[int]:
-    return Counter(int(message.body) for message in mq.messages("flights"))
+    given = {"settletimeoutms": "1ms", **options}
+    stream_writer(mq, **given).commit(write(stream_writer(mq, **given), *parts), Task.batch)
 
 
 @pytest.mark.parametrize("again", [range(15), range(5)], ids=["more rows", "less rows"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import batch_rows
 from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.source_columns import COLUMNS
@@ -20,7 +21,6 @@ from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.retry_copies import send_with_content, with_content
 from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest
 from sprocketmq.spark.send.row_messages import replayed_rows
-from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records.message import MessageExt
@@ -40,10 +40,8 @@ def mq() -> Iterator[EmbeddedRocketMQ]:
 
 def rows_of(mq: EmbeddedRocketMQ, topic: str = "flights", **options: str) -> list[Row]:
     """What Spark would hand to foreachBatch."""
-    source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, **({"topic": topic} if topic else {}), **options})
-    reader = source.reader(source.schema())
-    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
-    return [{**row, "properties": dict(row["properties"])} for batch in batches for row in batch.to_pylist()]
+    rows = batch_rows(namesrvaddr=mq.namesrv_addr, topic=topic, **options)
+    return [{**row, "properties": dict(row["properties"])} for row in rows]
 
 
 def lost_row(mq: EmbeddedRocketMQ) -> Row:
@@ -199,12 +197,6 @@ def test_a_reason_that_is_too_long_is_cut_and_never_fails_its_row(mq: EmbeddedRo
 
 
 # -- dead letters ------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_group_without_dead_letters_is_an_empty_table(mq: EmbeddedRocketMQ) -> None:
-    with mq.admin() as admin:
-        admin.create_group("delays")
-    assert rows_of(mq, "", deadlettersof="delays") == []
 
 
 @pytest.mark.parametrize("topic", ["%DLQ%delays", "%RETRY%delays", None])

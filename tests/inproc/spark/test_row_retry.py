@@ -8,7 +8,6 @@ its checkpoint (test_verdict_store).
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,15 +99,6 @@ def retry_of(mq: EmbeddedRocketMQ, failed: Judge, write: Callable[[Any, int], ob
     return foreach_batch(judging(failed), write=write, group="delays", namesrv_addr=mq.namesrv_addr)
 
 
-def test_good_rows_are_written_and_the_others_are_sent_back(mq: EmbeddedRocketMQ) -> None:
-    good: list[Any] = []
-    retry = retry_of(mq, lambda row: row["body"] in (b"3", b"7"), lambda rows, batch_id: good.append(rows.drop()))
-    retry(batch(mq), 0)  # type: ignore[arg-type]
-    assert sent_back(mq) == [3, 7]
-    assert (retry.retried, retry.dead_lettered, retry.dropped) == (2, 0, 0)
-    assert "failed" not in good[0].columns
-
-
 @pytest.mark.parametrize(
     ("options", "is_allowed"), [({}, False), ({"on_error": "dlq"}, True), ({"check_source": False}, True)]
 )
@@ -133,32 +123,19 @@ def test_nothing_is_sent_back_before_the_good_rows_are_written(mq: EmbeddedRocke
     assert sent_back(mq) == []  # the batch is replayed whole: a copy now would be one too many
 
 
-def test_each_row_is_judged_once(mq: EmbeddedRocketMQ) -> None:
-    looks: Counter[bytes] = Counter()
-
-    def changes_its_mind(row: Row) -> bool:
-        looks[row["body"]] += 1
-        return bool(row["body"] == b"7") and looks[b"7"] == 1
-
-    good: list[int] = []
-    retry = retry_of(mq, changes_its_mind, lambda rows, batch_id: good.extend(numbers(rows)))
-    retry(batch(mq), 0)  # type: ignore[arg-type]
-    assert good == [0, 1, 2, 3, 4, 5, 6, 8, 9]
-    assert sent_back(mq) == [7]
-    assert set(looks.values()) == {1}
-
-
-def test_a_judge_that_drops_the_place_of_a_message_stops_the_batch(mq: EmbeddedRocketMQ) -> None:
-    rows = batch(mq)
+@pytest.mark.parametrize(("dropped", "sentence"), [("brokerName", "lack brokerName; keep"), ("failed", "have neither")])
+def test_a_judge_that_drops_the_place_of_a_message_or_the_verdict_stops_the_batch(
+    mq: EmbeddedRocketMQ, dropped: str, sentence: str
+) -> None:
     judge = judging(lambda row: False)
     retry = foreach_batch(
-        lambda given, batch_id: judge(given, batch_id).drop("brokerName"),
-        write=lambda good, batch_id: None,
+        lambda given, batch_id: judge(given, batch_id).drop(dropped),
+        write=lambda good, batch_id: pytest.fail("written"),
         group="delays",
         namesrv_addr=mq.namesrv_addr,
     )
-    with pytest.raises(ConfigurationError, match="lack brokerName; keep these columns"):
-        retry(rows, 0)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=sentence):
+        retry(batch(mq), 0)  # type: ignore[arg-type]
 
 
 Change = Callable[[Row], Row]

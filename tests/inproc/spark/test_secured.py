@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import batch_rows
 from interop.child import poll_until
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
@@ -64,12 +65,6 @@ def options(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-def rows_of(options: dict[str, str], **more: str) -> list[dict[str, object]]:
-    source = RocketMQDataSource({**options, **more})
-    reader = source.reader(source.schema())
-    return [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
-
-
 def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[str, str]) -> None:
     context = ssl.create_default_context()
     CA.configure_trust(context)
@@ -77,7 +72,7 @@ def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[s
     with rmq.Admin(namesrv_addr=options["namesrvAddr"], **keys) as admin:
         admin.create_topic("flights", queues=1)
     MessageSender(sink_options({**options, "topic": "flights"})).send(pa.record_batch({"body": [b"late", b"early"]}))
-    rows = rows_of(options, topic="flights")
+    rows = batch_rows(**options, topic="flights")
     assert [row["body"] for row in rows] == [b"late", b"early"]
     access = read_options({**options, "topic": "flights"}, streaming=False).access
     hand = BadRowSender(RetryGroup("delays", options["namesrvAddr"], access))
@@ -96,7 +91,7 @@ def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[s
 def test_without_keys_or_trust_nothing_is_read(options: dict[str, str], left_out: str) -> None:
     given = {name: value for name, value in options.items() if name != left_out}
     with pytest.raises(RocketMQError):
-        rows_of(given, topic="flights", retryTimeoutMs="1s")
+        batch_rows(**given, topic="flights", retryTimeoutMs="1s")
 
 
 def test_a_transactional_write_is_ended_and_settled_with_keys_over_tls(
@@ -129,7 +124,7 @@ def test_a_transactional_write_is_ended_and_settled_with_keys_over_tls(
     named = [f"{name}={value}" for name, value in options.items() if name != "namesrvAddr"]
     again = CliRunner().invoke(app, [*words, *(word for option in named for word in ("--option", option))])
     assert (again.exit_code, again.output) == (0, "group exact: no check-back came\n")
-    assert [row["body"] for row in rows_of(options, topic="flights")] == [b"one", b"two", b"three"]
+    assert [row["body"] for row in batch_rows(**options, topic="flights")] == [b"one", b"two", b"three"]
 
 
 def test_an_option_of_settle_is_one_sentence_when_it_is_wrong() -> None:

@@ -4,9 +4,8 @@ has Apache's proxy."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
 from embedded_proxy import embedded_proxy, second_broker_of
-from inproc.spark.as_spark import ask, first_batch, next_batch, read
+from inproc.spark.as_spark import Readers, ask, first_batch, lag_at, next_batch, read, send
 from inproc.spark.lazy_rows import Flag, LazyRows
 from sprocketmq.broker import Broker
 from sprocketmq.cli.checkpoint import _offset
@@ -27,9 +26,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Top
 from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import sink_options
-from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds, request_count
-from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch
 from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
 from sprocketmq.spark.source import RocketMQDataSource
@@ -77,24 +74,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, proxy_addr: str) -> list[Command]:
 
 
 @pytest.fixture
-def reader(proxy_addr: str) -> Iterator[Callable[..., StreamReader]]:
-    made: list[StreamReader] = []
-
-    def make(**options: str) -> StreamReader:
-        source = RocketMQDataSource({"namesrvaddr": proxy_addr, "topic": "flights", **options})
-        made.append(source.streamReader(source.schema()))
-        return made[-1]
-
-    yield make
-    for one in made:
-        if one._membership is not None:
-            one._membership.stop()
-
-
-def send(mq: EmbeddedRocketMQ, numbers: Sequence[int], queue: MessageQueue) -> None:
-    with mq.producer() as producer:
-        for number in numbers:
-            producer.send(rmq.Message(queue.topic, str(number).encode()), queue=queue)
+def reader(proxy_addr: str, readers: Readers) -> Readers:
+    return partial(readers, namesrvaddr=proxy_addr)
 
 
 def stored(mq: EmbeddedRocketMQ, topic: str = "flights") -> list[rmq.MessageExt]:
@@ -112,7 +93,7 @@ def test_bounds_come_from_the_offsets_of_each_queue_and_topic_stats_are_asked_fo
     mq: EmbeddedRocketMQ, cluster: Cluster, asked: list[Command]
 ) -> None:
     for count, queue in enumerate(QUEUES):
-        send(mq, range(count), queue)
+        send(mq, *range(count), queue=queue)
     queues = cluster.queues(["flights"])
     assert queues == QUEUES
     found = queue_bounds(cluster, queues)
@@ -127,18 +108,17 @@ def test_bounds_come_from_the_offsets_of_each_queue_and_topic_stats_are_asked_fo
 
 
 def test_a_stream_reads_and_commits_at_both_brokers_and_knows_its_lag_in_time(
-    mq: EmbeddedRocketMQ, reader: Callable[..., StreamReader]
+    mq: EmbeddedRocketMQ, reader: Readers
 ) -> None:
     for ten in (0, 10, 20):
         for number, queue in enumerate(QUEUES):
-            send(mq, [ten + number], queue)
+            send(mq, ten + number, queue=queue)
         later_ms = mq.clock.now_ms() + 5
         mq.wait_until(lambda: mq.clock.now_ms() > later_ms)  # noqa: B023
     stream = reader(group="delays", startingoffsets="earliest", maxoffsetspertrigger="6")
     end, rows = first_batch(stream)
     stream._planner.poller.bounds()  # which does not tell the times again
-    lag = source_lag([("{}", json.dumps(end), json.dumps(stream.reportLatestOffset()))])
-    assert lag is not None
+    lag = lag_at(stream, end)
     times_ms = {(one.message_queue, one.queue_offset): one.store_timestamp_ms for one in stored(mq)}
     unread = {queue: 3 - count for queue, count in lag.by_queue.items() if count}
     assert max(lag.ms_by_queue.values()) > 0
@@ -158,7 +138,7 @@ def test_a_broker_is_found_by_its_name_though_no_known_route_names_it(
     assert cluster.master_names() == {"broker-a", "broker-b"}
     with pytest.raises(NetworkError, match=f"broker 'broker-z' is not registered with {proxy_addr} now"):
         cluster.run(lambda: cluster.master("broker-z"), 0)
-    send(mq, [1], QUEUES[3])
+    send(mq, 1, queue=QUEUES[3])
     (message,) = stored(mq)
     back = SendBackRequest("broker-b", message.commit_log_offset, delay_level=-1)
     assert send_back([back], group="delays", namesrv_addr=proxy_addr) == []
@@ -183,7 +163,7 @@ def test_brokers_that_an_account_may_not_see_are_those_of_the_topics(
 def test_an_account_that_sees_its_topics_alone_sends_rows_back(
     mq: EmbeddedRocketMQ, proxy_addr: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send(mq, [1], QUEUES[3])
+    send(mq, 1, queue=QUEUES[3])
     (message,) = stored(mq)
     route = NameServers.route
 
@@ -258,10 +238,10 @@ def test_a_pattern_of_topics_is_refused_in_one_sentence(proxy_addr: str, streami
 
 
 def test_the_retry_topic_is_made_before_anybody_asks_where_it_is(
-    mq: EmbeddedRocketMQ, reader: Callable[..., StreamReader], asked: list[Command], proxy_addr: str
+    mq: EmbeddedRocketMQ, reader: Readers, asked: list[Command], proxy_addr: str
 ) -> None:
     """Otherwise the proxy remembers for 20 s that there is none."""
-    send(mq, [1], QUEUES[2])
+    send(mq, 1, queue=QUEUES[2])
     stream = reader(group="delays", startingoffsets="earliest", includeretry="true", retrytimeoutms="2000")
     stream.prepareForTriggerAvailableNow()
     end, rows = first_batch(stream)
@@ -345,7 +325,7 @@ def test_a_type_that_neither_form_has_is_told_as_the_first_was(mq: EmbeddedRocke
 def test_spark_checkpoint_moves_a_queue_to_the_ends_that_the_broker_has(
     mq: EmbeddedRocketMQ, proxy_addr: str, tmp_path: Path
 ) -> None:
-    send(mq, [1, 2, 3], QUEUES[3])
+    send(mq, 1, 2, 3, queue=QUEUES[3])
     target = Target(proxy_addr)
     assert (_offset("earliest", QUEUES[3], target), _offset("latest", QUEUES[3], target)) == (0, 3)
     with pytest.raises(ConfigurationError, match="flights/broker-b/7 does not exist"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
+import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, ask_until_news, first_batch, next_batch, read, send
 from sprocketmq.client.consume import queue_reader
 from sprocketmq.client.results import PullResult
 from sprocketmq.core.consume.pull_cursor import PullStatus
@@ -22,7 +24,6 @@ from sprocketmq.spark.read import offset_search, parked_pulls, queue_bounds
 from sprocketmq.spark.read.group_progress import commit_offsets
 from sprocketmq.spark.read.partitions import TaskPartition
 from sprocketmq.spark.read.reader import BatchReader
-from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import TopicStatsTable
@@ -53,18 +54,6 @@ def lost(offset: dict[str, Any]) -> list[tuple[MessageQueue, str, int, int | Non
     return [(loss.queue, loss.reason, loss.start, loss.end) for loss in StreamOffset.from_json(offset).lost]
 
 
-def wait_for(mq: EmbeddedRocketMQ, reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    found = start
-
-    def moved() -> bool:
-        nonlocal found
-        found = ask(reader, start)
-        return found != start
-
-    mq.wait_until(moved)
-    return found
-
-
 # -- a stream ------------------------------------------------------------------------------------------------------------------
 
 
@@ -78,27 +67,17 @@ def test_a_stream_that_may_lose_goes_on_without_a_deleted_topic_and_journals_wha
     with trains.admin() as admin:
         admin.delete_topic("trains")
     with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
-        after = wait_for(trains, reader, end)
+        after = ask_until_news(trains, reader, end)
     assert lost(after) == [(ONE, "topic gone", 2, 2)]
     assert "trains/broker-a/0: from offset 2 on, nothing unread was known" in caplog.text
     assert "trains" not in after["q"]
     send(trains, 3)
-    last = wait_for(trains, reader, after)
+    last = ask_until_news(trains, reader, after)
     assert (read(reader, after, last), lost(last)) == ([3], [])
     trains.create_topic("trains", queues=1)
     send(trains, 4, topic="trains")
-    back = wait_for(trains, reader, last)
+    back = ask_until_news(trains, reader, last)
     assert read(reader, last, back) == [4]
-
-
-@pytest.mark.slow
-def test_a_queue_that_a_topic_does_not_have_any_more_is_named(mq: EmbeddedRocketMQ, readers: Readers) -> None:
-    send(mq, 1, 2, 3, 4)
-    reader = readers(startingoffsets="earliest", failondataloss="false")
-    end, _ = first_batch(reader)
-    mq.create_topic("flights", queues=1)
-    after = wait_for(mq, reader, end)
-    assert [entry[:2] for entry in lost(after)] == [(MessageQueue("flights", "broker-a", 1), "queue gone")]
 
 
 def test_a_topic_made_anew_under_an_old_checkpoint_is_read_from_its_beginning_and_said_so(
@@ -136,7 +115,7 @@ def test_an_unreachable_broker_is_not_a_loss(trains: EmbeddedRocketMQ, readers: 
     with trains.faults.fail(STATS, ResponseCode.SYSTEM_BUSY, "no", times=None):
         assert ask(reader, end) == end
     send(trains, 2, topic="trains")
-    assert read(reader, end, wait_for(trains, reader, end)) == [2]
+    assert read(reader, end, ask_until_news(trains, reader, end)) == [2]
 
 
 def test_a_broker_that_is_away_fails_the_stream_when_the_user_says_so(
@@ -182,7 +161,7 @@ def test_a_bounded_run_does_not_end_before_a_broker_that_was_away_is_read(
         ask(reader, end)
     route.remove()
     Cluster.at(trains.namesrv_addr).routes.forget()
-    after = wait_for(trains, reader, end)
+    after = ask_until_news(trains, reader, end)
     assert read(reader, end, after) == [2]
     send(trains, 3, topic="trains")
     assert ask(reader, after) == after
@@ -210,7 +189,7 @@ def test_a_bounded_run_ends_without_a_topic_that_was_deleted_under_it(
     end, _ = first_batch(reader)
     with trains.admin() as admin:
         admin.delete_topic("trains")
-    after = wait_for(trains, reader, end)
+    after = ask_until_news(trains, reader, end)
     assert lost(after) == [(ONE, "topic gone", 4, 6)]
     assert ask(reader, after) == after
 
@@ -263,6 +242,24 @@ def test_offsets_that_went_back_under_a_task_are_named_to_the_end_of_its_range(
         numbers_of(batch_reader(trains, **options), partition)
     assert numbers_of(batch_reader(trains, **options, failondataloss="false"), partition) == [7, 8]
     assert told == [Loss(ONE, 2, 6, "went back")]
+
+
+def test_what_retention_deletes_under_a_task_is_named_and_the_rest_is_read(tmp_path: Path, told: list[Loss]) -> None:
+    sizes = {"mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 2_000}
+    with EmbeddedRocketMQ(clock="system", store_dir=tmp_path, **sizes) as mq, mq.admin() as admin:
+        mq.create_topic("trains", queues=1)
+        with mq.producer() as producer:
+            for number in range(40):
+                producer.send(rmq.Message("trains", b"%d" % number + b" " * 4_000))
+        (partition,) = batch_of(mq, maxpartitions="1").partitions()
+        assert isinstance(partition, TaskPartition)
+        admin.update_broker_config({"fileReservedTime": "0"}, broker="broker-a")
+        admin.delete_expired_commit_logs()
+        mq.wait_until(lambda: admin.min_offset(ONE) > 0)
+        low = admin.min_offset(ONE)
+        assert low < 40
+        assert numbers_of(batch_of(mq, failondataloss="false"), partition) == list(range(low, 40))
+    assert told == [Loss(ONE, 0, low, "deleted")]
 
 
 def test_the_first_task_of_a_batch_reports_messages_lost_before_its_begin(

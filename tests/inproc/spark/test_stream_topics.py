@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
+from inproc.spark.as_spark import Readers, ask, ask_until_news, first_batch, next_batch, read, send
 from sprocketmq.errors import GroupNotExist, TopicNotExist
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
@@ -16,19 +16,6 @@ from sprocketmq.testing import EmbeddedRocketMQ
 
 def topics(offset: dict[str, Any]) -> list[str]:
     return list(offset["q"])
-
-
-def wait_for_news(mq: EmbeddedRocketMQ, reader: StreamReader, end: dict[str, Any]) -> dict[str, Any]:
-    """The end of the next batch that holds something."""
-    found = end
-
-    def moved() -> bool:
-        nonlocal found
-        found = ask(reader, end)
-        return found != end
-
-    mq.wait_until(moved)
-    return found
 
 
 def test_a_pattern_means_whole_names(mq: EmbeddedRocketMQ, readers: Readers) -> None:
@@ -74,7 +61,7 @@ def test_a_topic_that_comes_later_is_read_from_its_first_message(mq: EmbeddedRoc
     assert numbers == []
     mq.create_topic("flights-eu", queues=1)
     send(mq, 1, 2, topic="flights-eu")
-    after = wait_for_news(mq, reader, end)
+    after = ask_until_news(mq, reader, end)
     assert topics(after) == ["flights", "flights-eu"]
     again = readers(**options)  # a restart reads the same, from what was journaled alone
     assert read(again, end, after) == [1, 2]
@@ -102,7 +89,7 @@ def test_a_pattern_that_matches_nothing_yet_waits(mq: EmbeddedRocketMQ, readers:
     assert next_batch(reader, end) == (end, [])
     mq.create_topic("ferries-no", queues=1)
     send(mq, 1, topic="ferries-no")
-    assert read(reader, end, wait_for_news(mq, reader, end)) == [1]
+    assert read(reader, end, ask_until_news(mq, reader, end)) == [1]
 
 
 def test_a_bounded_run_ends_at_what_was_there_when_it_began(mq: EmbeddedRocketMQ, readers: Readers) -> None:

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from spark_task import leave_group
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
@@ -15,12 +12,6 @@ from sprocketmq.spark.send.row_messages import outgoing_rows
 from sprocketmq.spark.transactions.half_messages import HalfSender
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.testing import EmbeddedRocketMQ
-
-
-@pytest.fixture
-def _members_leave() -> Iterator[None]:
-    yield
-    leave_group()
 
 
 def test_a_later_client_does_not_change_the_retry_timeout_of_earlier_ones(mq: EmbeddedRocketMQ) -> None:
@@ -33,7 +24,6 @@ def test_a_later_client_does_not_change_the_retry_timeout_of_earlier_ones(mq: Em
     assert hasty.engine.run(hasty.routes.recent("flights")) is patient.engine.run(patient.routes.recent("flights"))
 
 
-@pytest.mark.usefixtures("_members_leave")
 def test_transactional_writes_of_one_group_with_other_limits_have_producers_of_their_own(mq: EmbeddedRocketMQ) -> None:
     def options(**limits: str) -> SinkOptions:
         return sink_options({"namesrvaddr": mq.namesrv_addr, "group": "writers", "topic": "flights", **limits})
@@ -47,7 +37,6 @@ def test_transactional_writes_of_one_group_with_other_limits_have_producers_of_t
     assert (first.cluster.retry_timeout_ms, third.cluster.retry_timeout_ms) == (60_000, 7_000)
 
 
-@pytest.mark.usefixtures("_members_leave")
 def test_transactional_writes_of_one_group_keep_their_own_limit_and_compression(mq: EmbeddedRocketMQ) -> None:
     def write(body: bytes, **of_rows: str) -> HalfSender:
         given = {"namesrvaddr": mq.namesrv_addr, "group": "writers", "topic": "flights", "delivery": "transactional"}

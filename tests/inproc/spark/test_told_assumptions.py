@@ -70,10 +70,7 @@ def test_a_warning_is_logged_if_a_group_may_not_read_what_is_settled(
     with secured(tmp_path, RIGHTS, **ASKED_AT_ONCE) as mq:
         for topic in ("flights", LEDGER):
             mq.create_topic(topic, queues=1)
-        try:
-            commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
-        finally:
-            leave_group()
+        commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
     assert f"does not let group {GROUP} see what is settled" in caplog.text
 
 
@@ -92,18 +89,15 @@ def test_a_warning_is_logged_if_a_group_may_not_resume_half_messages(
         for topic in ("flights", LEDGER):
             mq.create_topic(topic, queues=1)
         mq._on_loop(lambda: a_user_who_may_write_and_look(mq.broker.users.table))
-        try:
-            with monkeypatch.context() as patched:
-                patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
-                with pytest.raises(Died):
-                    commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
-            leave_group()
-            mq.wait_until(
-                lambda: mq._on_loop(lambda: mq.broker.topics.get(GIVEN_UP)) and len(mq.messages(GIVEN_UP)) == 2, 60_000
-            )
-            commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
-        finally:
-            leave_group()
+        with monkeypatch.context() as patched:
+            patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
+            with pytest.raises(Died):
+                commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
+        leave_group()
+        mq.wait_until(
+            lambda: mq._on_loop(lambda: mq.broker.topics.get(GIVEN_UP)) and len(mq.messages(GIVEN_UP)) == 2, 60_000
+        )
+        commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
     assert f"holds decided rows of group {GROUP} in {GIVEN_UP} and refuses to take them up again" in caplog.text
     assert "run 'sprocketmq settle' with the account of an administrator" in caplog.text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from spark_task import leave_group
 from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.write.writer import StreamWriter
+from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 
 GROUP = "exact"
@@ -47,7 +47,7 @@ def rows(*numbers: int, key: str | None = None) -> Iterator[pa.RecordBatch]:
     yield pa.record_batch([body, pa.array([key] * len(numbers), pa.string())], names=["body", "shardingKey"])
 
 
-def write(writer: StreamWriter, *parts: range, key: str | None = None) -> list[Any]:
+def write(writer: StreamWriter | BatchWriter, *parts: Iterable[int], key: str | None = None) -> list[Any]:
     """All tasks of a batch; their messages travel as Spark sends them."""
     return [pickle.loads(pickle.dumps(writer.write(rows(*part, key=key)))) for part in parts]
 

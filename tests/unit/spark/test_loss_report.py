@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of a loss from a task to the driver, without the Spark in between (tests/system/spark/test_data_loss.py has it)."""
+"""The way of a loss from a task to the driver, without the Spark in between (tests/system/spark/test_read_pages.py has it)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.spark.losses import Loss, QueueBounds, losses_from_json, losses_to_json, lost_counts, merge_losses
+from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json, lost_counts, merge_losses
 from sprocketmq.wire.records.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
@@ -57,32 +57,6 @@ def test_losses_come_back_from_their_journal(losses: list[Loss]) -> None:
 def test_counts_are_per_queue_and_an_unknown_one_is_none_of_them() -> None:
     losses = [Loss(A, 0, 10, "deleted"), Loss(A, 5, 12, "deleted"), Loss(B, 20, None, "went back")]
     assert lost_counts(losses) == {A: 12, B: 0}
-
-
-@pytest.mark.parametrize(
-    ("loss", "sentence"),
-    [
-        (
-            Loss(A, 2, 5, "deleted", QueueBounds(5, 20)),
-            "t/b/0: offsets 2 to 5 (3 messages) are missing, the broker holds 5 to 20 (deleted by retention)",
-        ),
-        (
-            Loss(A, 20, None, "went back", QueueBounds(0, 5)),
-            "t/b/0: offset 20 is not there, the broker holds 0 to 5 (the offsets went back: was the topic deleted and created again, "
-            "or did the broker lose its log?)",
-        ),
-        (
-            Loss(A, 7, 20, "topic gone"),
-            "t/b/0: offsets 7 to 20 (13 messages) are missing (the topic is gone from the broker)",
-        ),
-        (
-            Loss(A, 7, 7, "queue gone"),
-            "t/b/0: from offset 7 on, nothing unread was known (the queue is gone from the topic)",
-        ),
-    ],
-)
-def test_a_loss_says_where_from_to_and_why(loss: Loss, sentence: str) -> None:
-    assert str(loss) == sentence
 
 
 def test_a_reason_that_nobody_gave_is_refused() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option of the table: its default is what leaving it out means, a wrong value is one sentence in the table's own words, a misspelt
-name is answered with the right one, and the page says what the table says."""
+name is answered with the right one."""
 
 from __future__ import annotations
 
@@ -86,11 +86,6 @@ def test_a_misspelt_name_is_answered_with_the_right_one_and_shows_no_value(row: 
         assert "the value" not in str(error.value)  # it may be a secret
 
 
-def test_a_name_is_there_once_whatever_its_case() -> None:
-    assert len({row.name.lower() for row in OPTIONS}) == len(OPTIONS) == len(OPTION_OF)
-    assert all(row.line and row.default and row.allowed for row in OPTIONS)
-
-
 @pytest.mark.parametrize(
     "row", [row for row in OPTIONS if row.kind in ("choice", "flag", "count", "duration")], ids=lambda row: row.name
 )
@@ -119,32 +114,9 @@ def test_the_default_of_the_table_is_what_leaving_an_option_out_means(row: Optio
             {"startingOffsets": '{"flihgts":{"b":{"0":9}}}'},
             "startingOffsets names topic 'flihgts', which is not read; allowed is flights; did you mean flights?",
         ),
-        ({"groupOffsetsFallback": "latest"}, "groupOffsetsFallback is given without startingOffsets group"),
-        (
-            {"startingOffsetsByTimestampStrategy": "latest"},
-            "startingOffsetsByTimestampStrategy is given without a time",
-        ),
     ],
 )
 def test_options_against_each_other_are_one_sentence(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         read_options({**BASE, **options}, streaming=False)
     assert str(error.value).startswith(sentence)
-
-
-# -- the page --------------------------------------------------------------------------------------------------------------------
-
-
-def test_no_page_names_an_option_that_does_not_exist() -> None:
-    known = {name.lower() for name in OPTION_OF} | {"checkpointlocation", "path"}
-    told = {
-        (page.name, name)
-        for page in (ROOT / "docs/spark").glob("*.md")
-        for name in re.findall(r"\.option\(\s*\"(\w+)\"", page.read_text("utf-8"))
-    }
-    assert not {(page, name) for page, name in told if name.lower() not in known and not name.startswith("spark")}
-
-
-def test_the_page_of_what_is_missing_names_no_option_that_is_there() -> None:
-    rows = [line for line in (ROOT / "docs/gaps.md").read_text("utf-8").splitlines() if "unknown option" in line]
-    assert [option.name for option in OPTIONS if any(f"`{option.name}`" in row for row in rows)] == []

@@ -67,7 +67,7 @@ def one_by_one(batch: pa.RecordBatch, topic: str | None, marks: dict[str, Any]) 
     return encode_batch(messages)
 
 
-@settings(deadline=None, max_examples=examples(300))
+@settings(deadline=None, max_examples=examples(150))
 @given(ROWS, st.booleans())
 def test_rows_by_columns_are_rows_one_by_one_or_left_to_them(rows: list[dict[str, Any]], noted: bool) -> None:
     batch = batch_of(rows)

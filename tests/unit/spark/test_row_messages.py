@@ -105,11 +105,8 @@ def test_columns_are_checked_by_mode() -> None:
     ("columns", "sentence"),
     [
         (["key", "value"], r"no column 'body', .* needs; they have key, value; rename 'value'$"),
-        (["BODY"], r"no column 'body', .* they have BODY; rename 'BODY'$"),
         (["id"], r"no column 'body', .* they have id$"),
-        (["body", "key"], r"column 'key' is unknown .*; drop or rename it; did you mean keys\?$"),
         (["body", "headers"], r"column 'headers' is unknown .*; did you mean properties\?$"),
-        (["body", "shardingkey"], r"; did you mean shardingKey\?$"),
         (["body", "colour"], r"drop or rename it$"),
     ],
 )

@@ -69,7 +69,6 @@ def test_a_file_holds_the_secret_or_both_keys_as_apaches_tools_yml(
             {"secretKeyFile": "/nowhere"},
             f"secretKeyFile is '/nowhere', which cannot be read on host {platform.node()} (No such file",
         ),
-        ({"secretKeyFile": "/nowhere", "secretKey": SECRET}, "secretKey and secretKeyFile are both given"),
         ({"tlsTrustCertPath": "ca.pem"}, "tlsTrustCertPath is given and tls is not true"),
         ({"tls": "true", "tlsKeyPath": "k.pem"}, "tlsKeyPath is given without tlsCertPath; name the certificate"),
         ({"tls": "true", "tlsKeyPassword": SECRET}, "tlsKeyPassword is given without tlsCertPath"),

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import inspect
 import json
-import pickle
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -97,17 +94,6 @@ def test_an_empty_batch_is_read_from_sparks_own_partition() -> None:
         assert list(reader.read(InputPartition(None))) == []
 
 
-def test_readers_and_writers_can_be_pickled_before_any_request() -> None:
-    made: list[Any] = [
-        source().reader(message_schema()),
-        source(group="delays").streamReader(message_schema()),
-        source().writer(ROWS, False),
-        source(group="g", delivery="transactional").streamWriter(ROWS, False),
-    ]
-    for one in made:
-        assert type(pickle.loads(pickle.dumps(one))) is type(one)
-
-
 @pytest.mark.parametrize("columns", [tuple(COLUMNS), ("body", "storeTimestamp"), ("properties", "queueId", "topic")])
 def test_batches_have_exactly_the_schema_that_spark_compares(columns: tuple[str, ...]) -> None:
     schema = message_schema(columns)
@@ -157,14 +143,3 @@ assert len(new) < 60, sorted(new)
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_every_batch_write_of_the_pages_says_append_as_spark_takes_no_other_mode() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs/spark").glob("*.md"), *(ROOT / "examples").rglob("*spark*.py")]
-    writes = [
-        (page.name, found)
-        for page in pages
-        for found in re.findall(r'\.write\.format\("rocketmq"\).*?\.save\(\)', page.read_text("utf-8"), re.DOTALL)
-    ]
-    assert len(writes) >= 4
-    assert [page for page, text in writes if '.mode("append")' not in text] == []

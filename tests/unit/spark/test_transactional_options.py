@@ -38,7 +38,6 @@ def test_an_idempotent_batch_write_has_a_name_and_a_stream_has_its_own() -> None
     ("options", "sentence"),
     [
         ({"group": ""}, "delivery is 'transactional' without group"),
-        ({"mode": "ack"}, "delivery is 'transactional' with mode 'ack'"),
         ({"txnappid": "loads"}, "txnAppId and txnVersion belong together"),
         ({"txnversion": "1"}, "txnAppId and txnVersion belong together"),
         ({"txnappid": "a\x02b", "txnversion": "1"}, "txnAppId is '.*'; allowed is printable text"),

@@ -9,7 +9,6 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import foreach_batch
-from sprocketmq.spark.retry import row_retry
 from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level, check_source_types, check_verdict
 
 
@@ -114,34 +113,6 @@ def test_a_judge_that_returns_no_rows_is_told_what_to_return(returned: Any) -> N
         match=f"returned {type(returned).__name__}; return the rows with a column action or failed",
     ):
         check_verdict(returned)
-
-
-def test_a_row_retry_looks_at_the_verdict_before_it_keeps_or_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Any] = []
-
-    class NothingKept:
-        def __init__(self, *given: object) -> None:
-            pass
-
-        def load(self) -> None:
-            return None
-
-        def call_failed(self) -> None:
-            pass
-
-        def save(self, judged: Any) -> Any:
-            raise AssertionError("nothing is to be kept")
-
-    monkeypatch.setattr(row_retry, "VerdictStore", NothingKept)
-    retry = foreach_batch(
-        lambda rows, batch_id: Judged(brokerName="string", commitLogOffset="bigint", failed="string"),  # type: ignore[arg-type,return-value]
-        write=lambda good, batch_id: written.append(good),
-        group="delays",
-        namesrv_addr="127.0.0.1:1",
-    )
-    with pytest.raises(ConfigurationError, match="column 'failed' of the judged rows is string"):
-        retry(Judged(), 0)  # type: ignore[arg-type]
-    assert not written
 
 
 @pytest.mark.parametrize(

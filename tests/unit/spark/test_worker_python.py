@@ -48,30 +48,24 @@ def jvm(environment: dict[str, str]) -> object:
 
 
 WITHOUT = "#!/bin/sh\nexit 1\n"
-WITH = "#!/bin/sh\nexit 0\n"
 
 
-def test_it_is_set_if_the_python3_of_path_does_not_have_the_package(python3: Python3) -> None:
-    python3(WITHOUT)
+@pytest.mark.parametrize(
+    ("text", "is_set"),
+    [
+        pytest.param(WITHOUT, True, id="without"),
+        pytest.param("#!/bin/sh\nexit 0\n", False, id="with"),
+        pytest.param(f'#!/bin/sh\nexec {sys.executable} "$@"\n', False, id="really with"),
+        pytest.param(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', True, id="really without"),
+        pytest.param("#!/no/such/interpreter\n", True, id="none that starts"),
+        pytest.param(None, True, id="none"),
+    ],
+)
+def test_it_is_set_unless_the_python3_of_path_has_the_package(python3: Python3, text: str | None, is_set: bool) -> None:
+    if text is not None:
+        python3(text)
     use_this_python()
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
-
-
-def test_the_real_look_tells_whether_a_python_has_the_package(python3: Python3) -> None:
-    python3(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    use_this_python()
-    assert "PYSPARK_PYTHON" not in os.environ
-    python3(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    use_this_python()
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
-
-
-def test_it_is_set_if_there_is_no_python3_or_none_that_starts(python3: Python3) -> None:
-    use_this_python()
-    assert os.environ.pop("PYSPARK_PYTHON") == sys.executable
-    python3("#!/no/such/interpreter\n")
-    use_this_python()
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ.get("PYSPARK_PYTHON") == (sys.executable if is_set else None)
 
 
 @pytest.mark.parametrize("name", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
@@ -81,12 +75,6 @@ def test_a_choice_is_left_alone(python3: Python3, monkeypatch: pytest.MonkeyPatc
     use_this_python()
     assert os.environ[name] == "python-of-the-cluster"
     assert sum(variable in os.environ for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")) == 1
-
-
-def test_what_finds_the_source_today_is_left_alone(python3: Python3) -> None:
-    python3(WITH)
-    use_this_python()
-    assert "PYSPARK_PYTHON" not in os.environ
 
 
 def test_a_worker_of_spark_does_not_look(python3: Python3, monkeypatch: pytest.MonkeyPatch) -> None:
