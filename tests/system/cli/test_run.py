@@ -33,6 +33,8 @@ billing.subscribe("orders")
 @billing.on_message
 def bill(message):
     print("billing", "VERSION", message.body.decode(), flush=True)
+    if message.body == b"slow":
+        time.sleep(1)
 
 @contextlib.asynccontextmanager
 async def make():
@@ -162,6 +164,20 @@ def test_a_changed_file_starts_the_application_again(rocketmq: Any, cli: Cli, tm
     ended = server.end()
     assert (ended.code, ended.out) == (0, ""), ended
     assert sum(rocketmq.consumer_offset("billing", "orders").values()) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_lets_the_message_in_hand_come_to_its_end(
+    rocketmq: Any, cli: Cli, tmp_path: Path, number: int
+) -> None:
+    rocketmq.create_topic("orders", queues=1)
+    write(tmp_path, "1")
+    server = cli.start(*("run", "shop_app", "--reload", "--app-dir", str(tmp_path), "-n", rocketmq.namesrv_addr))
+    send(rocketmq, b"slow")
+    assert server._line_of(server.process.stdout) == "billing 1 slow\n"
+    ended = server.end(number)
+    assert ended.code == 0, ended
+    assert sum(rocketmq.consumer_offset("billing", "orders").values()) == 1
 
 
 def test_an_application_that_ends_itself_is_over(rocketmq: Any, cli: Cli, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _ROUND_MS: Final = 200
 
 def run_reloading(arguments: Sequence[str], directories: Sequence[Path]) -> None:
     """Run `sprocketmq run ARGUMENTS` until a signal, again after each change below ``directories``. A child that has ended waits for the
-    next change. A second signal reaches the child, too, and ends it at once."""
+    next change. The first signal stops the child as a change does; further ones reach it, too, and end it at once."""
     needs_extra("--reload", "reload", "watchfiles")
     from watchfiles import PythonFilter, watch
 
@@ -38,8 +38,9 @@ def run_reloading(arguments: Sequence[str], directories: Sequence[Path]) -> None
     child = _Child(arguments)
 
     def on_signal(number: int, _frame: object) -> None:
-        stop.set()
-        child.signal(number)
+        if stop.is_set():
+            child.signal(number)
+        stop.set()  # the watch ends, then the child is stopped: by one signal, because its second one ends it at once
 
     before = {number: signal.getsignal(number) for number in stop_signals()}
     for number in before:
