@@ -17,7 +17,7 @@ import sprocketmq as rmq
 from sprocketmq.broker import lazy_imports
 from sprocketmq.errors import NetworkError
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.process.clock import SystemClock, watch
+from sprocketmq.net.process.clock import ManualClock, SystemClock, Watched, watch
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 
@@ -56,6 +56,46 @@ def consumer(rocketmq: EmbeddedRocketMQ, listener: Callable[..., Any], **options
     made.subscribe("flights")
     made.on_message(listener)
     return made
+
+
+class HastyClock(ManualClock):
+    """Asks each part as soon as it knows of it, as the test's thread may while a client starts on another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    def _watch(self, part: Watched) -> None:
+        super()._watch(part)
+        assert part.is_busy in (True, False)
+        assert not part.calls
+        assert not list(part.connections)
+        self.asked.add(type(part).__name__)
+
+
+def test_a_part_is_whole_when_the_clock_learns_of_it():
+    clock = HastyClock()
+    with EmbeddedRocketMQ(clock=clock) as rocketmq:
+
+        async def run() -> None:
+            iterated = rocketmq.async_push_consumer("iterated")
+            iterated.subscribe("flights")
+            listening = rocketmq.async_push_consumer("listening")
+            listening.subscribe("flights")
+
+            @listening.on_message
+            async def listen(message: rmq.MessageExt) -> None:
+                pass
+
+            polling = rocketmq.async_pull_consumer("polling")
+            async with iterated.messages(), listening, polling, rocketmq.async_admin() as admin:
+                await admin.topics()
+
+        asyncio.run(run())
+        with consumer(rocketmq, lambda message: None):
+            pass
+    made = {"AsyncListenerPool", "ConnectionPool", "DemandPool", "PollService", "Server", "ThreadListenerPool"}
+    assert clock.asked == made
 
 
 def test_servers_and_clients_that_only_wait_for_the_clock_are_at_rest(rocketmq):

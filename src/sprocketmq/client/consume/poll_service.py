@@ -21,7 +21,6 @@ from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.process.clock import watch
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.troubles import Troubles, raised_at
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
@@ -64,7 +63,6 @@ class PollService(ConsumeService):
         self._tasks = Tasks(log, f"group {consumer.name}: a call for changed queues")
         self._waiting_for_room = False
         self._closed = False
-        watch(consumer.clock, self)
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.pull_cursor import PullDue
+from sprocketmq.net.process.clock import watch
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
@@ -51,6 +52,7 @@ class RunningPullConsumer(RunningConsumer):
         self.commits_at_stop = False
         self.topic_watch = TopicWatch(self, topic_listeners)
         self.service = PollService(self, listeners)
+        watch(options.clock, self.service)
         self.rebalancer.assigned = assigned
 
     async def start(self) -> None:

@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from sprocketmq.net.process.clock import Clock, watch
+from sprocketmq.net.process.clock import Clock
 
 T = TypeVar("T")
 
@@ -155,7 +155,6 @@ class ListenerPool(ABC, Generic[T]):
         self._runs: dict[Any, ChunkRun[T]] = {}  # by worker
         self._woken = self._closing = False
         self.late: list[T] = []
-        watch(clock, self)
 
     @property
     def running(self) -> list[Running[T]]:

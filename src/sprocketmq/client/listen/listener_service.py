@@ -21,7 +21,7 @@ from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.core.retry.retry_schedule import ORDERLY_MAX_RECONSUME_TIMES
-from sprocketmq.net.process.clock import Timer
+from sprocketmq.net.process.clock import Timer, watch
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.records.message import MessageExt
 
@@ -90,6 +90,7 @@ class ListenerService(ConsumeService, Generic[T]):
             self._pool = AsyncListenerPool(self._call_async, self._on_done, workers, name, clock)
         else:
             self._pool = ThreadListenerPool(self._call, self._on_done, workers, name, clock)
+        watch(clock, self._pool)
         self._check_running()
 
     async def close(self, timeout_ms: float) -> bool:

@@ -28,6 +28,7 @@ from sprocketmq.core.transactions.open_transactions import (
 )
 from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import watch
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -83,6 +84,7 @@ class TransactionChecks:
             if is_async(check)
             else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock)
         )
+        watch(instance.clock, self._pool)
         self._router = instance.processor(RequestCode.CHECK_TRANSACTION_STATE, _CheckRouter)
         self._router.producers[group] = self
 

@@ -90,7 +90,8 @@ class Watched(Protocol):
 
 
 def watch(clock: Clock, part: Watched) -> None:
-    """Let a manual clock know of ``part``, for as long as it exists."""
+    """Let a manual clock know of ``part``, for as long as it exists. Called by who made it, not in ``__init__``: another thread may ask a
+    part at once, so all of it has to be there."""
     if isinstance(clock, ManualClock):
         clock._watch(part)
 
