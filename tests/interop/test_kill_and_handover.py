@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+import sprocketmq as rmq
 from interop.peers import VERSIONS, ApacheCluster, SprocketServer, free_ports, poll_until
-from interop.send_ledger import BROKER_CONF, SendLedger, kill_repeatedly
+from interop.send_ledger import BROKER_CONF, TOPIC, SendLedger, kill_repeatedly, read_topic
+from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.tools.check import check_directory
+from sprocketmq.testing import EmbeddedRocketMQ
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 
@@ -83,3 +86,23 @@ def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(version, stop,
         assert ledger.audit(ours.namesrv_addr) == []
     # Notes are left out: after a kill the index by key may lack messages that Apache did not index anew (docs/gaps.md).
     assert [str(problem) for problem in check_directory(store.path) if not problem.note] == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_apache_serves_what_a_kill_in_a_batch_left(version, tmp_path, monkeypatch):
+    """The kill comes when the batch needs a new file of its queue, and the file is there."""
+    create, killed = MappedFile.create, tmp_path / "killed"
+
+    def create_and_be_killed(file: MappedFile) -> None:
+        create(file)
+        if f"/{TOPIC}/" in file.path and file.start:
+            shutil.copytree(tmp_path / "store", killed)
+
+    monkeypatch.setattr(MappedFile, "create", create_and_be_killed)
+    with EmbeddedRocketMQ(clock="system", store_dir=tmp_path / "store", **BROKER_CONF) as ours:
+        ours.create_topic(TOPIC, queues=1)
+        with ours.producer("ops") as producer:
+            for count in (295, 10):  # of the 300 entries of a file
+                producer.send_batch([rmq.Message(TOPIC, b"x")] * count)
+    with ApacheCluster(version, killed, **BROKER_CONF, **PATIENT) as apache:
+        assert [len(queue) for queue in read_topic(apache.namesrv_addr, TOPIC).values()] == [295]

@@ -295,14 +295,11 @@ class MessageStore:
         codes = batch.tags_codes
         if not queue.topic_part and self.consume_queues.are_extended:
             codes = [self.extension.put(batch.topic, batch.queue_id, code, now_ms) for code in codes]
-        # Unlike in append, the entries are written first, because making room for one of them can still fail. Readers do not see entries
-        # that point behind the end of the log.
-        log.in_batch = True
-        try:
-            queue.put_all(units_of(places, sizes, codes))
-            log.write(memoryview(records))
-        finally:
-            log.in_batch = False
+        units = units_of(places, sizes, codes)
+        if queue.at + len(units) - UNIT_SIZE_BYTES > queue.room:
+            queue.make_room(len(places))
+        log.write(memoryview(records))
+        queue.put_all(units)
         log.last_store_timestamp_ms = now_ms
         log.indexed_offset = int(places[-1])
         return BatchAppendResult(at, queue_offset, now_ms, size, places)

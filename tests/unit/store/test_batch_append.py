@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from batches import sound_batches
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store import StoreConfig, StoredMessage
+from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import TAGS, get_property
 
-from .stores import NOW_MS, batch_of, message, open_memory, problems
+from .stores import NOW_MS, batch_of, bodies, crash, message, open_disk, open_memory, problems
 
 # A batch stays together, so a file of the log that ends in the middle of one would be filled otherwise.
 ROOMY = StoreConfig(
@@ -87,6 +90,39 @@ def assert_batches_are_as_one_by_one(batches, config):
 def test_any_batch_is_stored_as_its_messages_one_by_one(batches, topic, hosts, sys_flag, config):
     made = [messages_of(batch, topic, hosts, sys_flag=sys_flag, reconsume_times=len(batch)) for batch in batches]
     assert_batches_are_as_one_by_one(made, config)
+
+
+def test_a_kill_leaves_the_whole_batch_or_nothing_and_no_entry_without_its_record(tmp_path, monkeypatch):
+    """Apache's broker cuts entries behind the end of the log, and then counts a zero of an empty last file as an entry."""
+    store = open_disk(tmp_path / "store", ROOMY)
+    for _ in range(3):
+        store.append(message("T", 1, b"before"), NOW_MS)
+    left = []
+
+    def then_killed(owner, name):
+        real = getattr(owner, name)
+
+        def call(self, *arguments):
+            real(self, *arguments)
+            left.append(crash(store, tmp_path / f"killed-{len(left)}"))
+
+        monkeypatch.setattr(owner, name, call)
+
+    then_killed(MappedFile, "create")
+    then_killed(MappedFile, "take_room")
+    then_killed(CommitLog, "write")
+    store.append_batch(batch_of([message("T", 1, b"batch")] * 25), NOW_MS)
+    monkeypatch.undo()
+    store.close()
+    assert len(left) == 5, "two files of the queue are made and get space, then the records are written"
+    for folder in left:
+        raw = b"".join(path.read_bytes() for path in sorted((folder / "consumequeue" / "T" / "1").iterdir()))
+        killed = open_disk(folder, ROOMY)
+        ends = [at + size for at, size, _ in UNIT.iter_unpack(raw)]
+        assert max(ends) <= killed.max_physical_offset, folder
+        assert bodies(killed, "T", 1) in ([b"before"] * 3, [b"before"] * 3 + [b"batch"] * 25)
+        assert problems(killed) == []
+        killed.close()
 
 
 @pytest.mark.parametrize(

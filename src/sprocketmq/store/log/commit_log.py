@@ -40,14 +40,12 @@ class CommitLog:
         room: the position up to which a record may reach in that file; a blank fits behind it.
         last_store_timestamp_ms: of the newest record.
         indexed_offset: the offset of the newest record that has its queue entry, for the checkpoint; -1 if there is none.
-        in_batch: whether a batch may have queue entries whose records are not written yet, for the checkpoint.
     """
 
     __slots__ = (
         "at",
         "file_size_bytes",
         "files",
-        "in_batch",
         "indexed_offset",
         "last_store_timestamp_ms",
         "preallocator",
@@ -63,7 +61,6 @@ class CommitLog:
         self.preallocator = Preallocator()
         self.last_store_timestamp_ms = 0
         self.indexed_offset = -1
-        self.in_batch = False
 
     @property
     def min_offset(self) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
@@ -35,6 +34,7 @@ class MappedBudget:
         self._read: OrderedDict[StoreFile, None] = OrderedDict()
 
     def admit(self, queue: ConsumeQueue) -> None:
+        self.forget(queue)  # not to be unmapped now
         while len(self._queues) >= self.limit:
             candidate, seen_offset = self._queues.popitem(last=False)
             if candidate.max_offset != seen_offset:
@@ -88,19 +88,28 @@ class ConsumeQueue:
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
-    def make_room(self) -> None:
-        """Map the last file, or a new one, and reserve space for the next unit. Raises StoreNotWritable; the queue is unchanged."""
+    def make_room(self, units: int = 1) -> None:
+        """Map the file of the next unit, and reserve space for so many, also in files behind it. Raises StoreNotWritable; the queue is
+        unchanged."""
         position = self.max_offset * UNIT_SIZE_BYTES
-        file = self.files.file_at(position)
-        if file is None:
-            file = self.files.create_file(position) if self.files.files else self._create_first(self.max_offset)
+        end = position + units * UNIT_SIZE_BYTES
+        file = self._with_space(position, end)
+        for following in range(file.start + file.size_bytes, end, file.size_bytes):
+            self._with_space(following, end)
         at = position - file.start
-        file.ensure_space(at, at + UNIT_SIZE_BYTES)
         if not file.mapped:
             self.budget.admit(self)
         self.view, self.at, self.room = file.view, at, file.room - UNIT_SIZE_BYTES
         if not at and (full := self.files.file_at(position - 1)) is not None:
             full.unmap()  # only now: readers use this file until the next one has space
+
+    def _with_space(self, position: int, end: int) -> StoreFile:
+        """The file at ``position``, with space from there to ``end`` or to its own end."""
+        file = self.files.file_at(position)
+        if file is None:
+            file = self.files.create_file(position) if self.files.files else self._create_first(self.max_offset)
+        file.ensure_space(position - file.start, min(end - file.start, file.size_bytes))
+        return file
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int) -> None:
         if self.at > self.room:
@@ -110,22 +119,18 @@ class ConsumeQueue:
         self.max_offset += 1
 
     def put_all(self, units: bytes) -> None:
-        """Append many units, all or none. Raises StoreNotWritable; the queue is unchanged."""
-        begin, done = self.max_offset, 0
-        try:
-            while done < len(units):
-                if self.at > self.room:
-                    self.make_room()
-                part = units[
-                    done : done + self.room - self.at + UNIT_SIZE_BYTES - (self.room - self.at) % UNIT_SIZE_BYTES
-                ]
-                self.view[self.at : self.at + len(part)] = part
-                self.at += len(part)
-                self.max_offset += len(part) // UNIT_SIZE_BYTES
-                done += len(part)
-        except StoreNotWritable:
-            self.truncate_to(begin)
-            raise
+        """Append many units, all or none. Raises StoreNotWritable, but not after ``make_room`` for so many; the queue is unchanged."""
+        if self.at + len(units) - UNIT_SIZE_BYTES > self.room:
+            self.make_room(len(units) // UNIT_SIZE_BYTES)
+        left = memoryview(units)
+        while left:
+            if self.at > self.room:
+                self.make_room()
+            part = left[: ((self.room - self.at) // UNIT_SIZE_BYTES + 1) * UNIT_SIZE_BYTES]
+            self.view[self.at : self.at + len(part)] = part
+            self.at += len(part)
+            self.max_offset += len(part) // UNIT_SIZE_BYTES
+            left = left[len(part) :]
 
     def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
         """Recovery: write the unit of ``queue_offset`` as its record says. Returns False, and writes nothing, if units between

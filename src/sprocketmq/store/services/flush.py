@@ -230,10 +230,8 @@ class Flusher:
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
-            queue_totals, totals = self._checkpoint.queue_totals, self._queues.totals()
-            # In this order every entry that is counted points before the end.
-            if not self._log.in_batch:
-                queue_totals = QueueTotals(self._log.max_offset, *totals)
+            totals = self._queues.totals()  # first: every entry that is counted points before the end
+            queue_totals = QueueTotals(self._log.max_offset, *totals)
             dirty = self._queues.dirty()  # also without an append: entries that the start found or rebuilt
             unchanged = (
                 indexed_offset in (-1, self._checkpoint.durable_offset)

@@ -73,6 +73,12 @@ def test_many_units_are_put_whole_or_not_at_all(monkeypatch):
     assert queue.max_offset == 4
 
 
+def test_a_queue_that_gets_a_new_file_is_not_the_one_that_is_unmapped_for_it(tmp_path):
+    queue = filled(UNITS_A_FILE, tmp_path, MappedBudget(1))
+    queue.put(500, RECORD_BYTES, 0)
+    assert queue.at <= queue.files.files[-1].room, "the space of the new file was given up, and a full disk is SIGBUS"
+
+
 def test_a_queue_goes_on_at_its_end_when_a_file_behind_it_could_not_be_deleted(tmp_path, monkeypatch):
     queue = filled(20, tmp_path)
 
