@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -155,3 +156,13 @@ def parts_of(consumer: rmq.PushConsumer) -> RunningConsumer:
     running = consumer._async._running
     assert running is not None
     return running
+
+
+def held_port(port: int) -> socket.socket:
+    """The port of a server that has stopped, until this is closed: connections are refused, and no server of another test gets it, whose
+    answers would be taken for those of the one that is back."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before are closing
+    held.bind(("127.0.0.1", port))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    return held

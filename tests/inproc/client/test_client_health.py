@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from recorder import parts_of, send_all
+from recorder import held_port, parts_of, send_all
 
 import sprocketmq as rmq
 
@@ -75,8 +75,9 @@ def test_a_queue_that_nobody_pulls_is_a_problem(rocketmq, consumers):
 def test_a_broker_that_is_away_is_no_problem(rocketmq, consumers):
     consumer = consumers(lambda message: None)
     rocketmq.broker.stop()
-    rocketmq.advance(60_000)
-    assert consumer.health().is_healthy
+    with held_port(rocketmq.broker.port):
+        rocketmq.advance(60_000)
+        assert consumer.health().is_healthy
     rocketmq.restart_broker()
 
 
