@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.net.process.clock import Timer
+from sprocketmq.testing.simulation.replacements import Replacements, copied
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.loop import SimulatedLoop
@@ -49,35 +47,20 @@ class HostClock:
         await asyncio.sleep(delay_ms / 1000)
 
 
-class _VirtualTime(ModuleType):
-    """The module ``time`` as the product sees it during a run."""
+def replace_time(replacements: Replacements, loop: SimulatedLoop) -> None:
+    """Let all modules of this package read the loop's time, where they measure how long they have worked. A slow machine would change the
+    run otherwise."""
 
-    def __init__(self, loop: SimulatedLoop) -> None:
-        super().__init__("time")
-        self.__dict__.update({name: getattr(time, name) for name in dir(time) if not name.startswith("__")})
-        self.monotonic = self.perf_counter = loop.time
-        self.monotonic_ns = self.perf_counter_ns = lambda: int(loop.time() * 1e9)
-        self.time_ns = lambda: _START_MS * 1_000_000 + int(loop.time() * 1e9)
-        self.time = lambda: _START_MS / 1000 + loop.time()
+    def now_ns() -> int:
+        return int(loop.time() * 1e9)
 
-
-@contextlib.contextmanager
-def virtual_time(loop: SimulatedLoop) -> Iterator[None]:
-    """Let all loaded modules of this package read the loop's time, where they measure how long they have worked. A slow machine would
-    change the run otherwise."""
-    virtual = _VirtualTime(loop)
-    changed: list[tuple[ModuleType, str, object]] = []
-    for name, module in list(sys.modules.items()):
-        if name.startswith("sprocketmq.") and not name.startswith("sprocketmq.testing.simulation"):
-            for attribute, value in list(vars(module).items()):
-                if value is time:
-                    changed.append((module, attribute, value))
-                    setattr(module, attribute, virtual)
-                elif value is time.perf_counter or value is time.monotonic:
-                    changed.append((module, attribute, value))
-                    setattr(module, attribute, loop.time)
-    try:
-        yield
-    finally:
-        for module, attribute, value in changed:
-            setattr(module, attribute, value)
+    virtual = copied(
+        time,
+        monotonic=loop.time,
+        perf_counter=loop.time,
+        monotonic_ns=now_ns,
+        perf_counter_ns=now_ns,
+        time_ns=lambda: _START_MS * 1_000_000 + now_ns(),
+        time=lambda: _START_MS / 1000 + loop.time(),
+    )
+    replacements.in_modules("sprocketmq.", (time, virtual), (time.perf_counter, loop.time), (time.monotonic, loop.time))

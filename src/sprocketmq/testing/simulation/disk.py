@@ -9,7 +9,6 @@ and a process is killed in front of a change or a sync, which no ``await`` reach
 from __future__ import annotations
 
 import builtins
-import contextlib
 import errno
 import io
 import os
@@ -17,7 +16,7 @@ import random
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.testing.simulation.loop import current_process
 from sprocketmq.testing.simulation.power_disk import PowerDisk
+from sprocketmq.testing.simulation.replacements import Replacements, copied
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.threads import Threads
@@ -197,42 +197,36 @@ class _Os(ModuleType):
 
     def __init__(self, disk_here: Callable[[], HostDisk | None]) -> None:
         super().__init__("os")
-        self.__dict__.update({name: getattr(os, name) for name in dir(os) if name not in dir(_Os)})
+        vars(self).update({name: value for name, value in vars(os).items() if name not in vars(_Os)})
         self._disk_here = disk_here
         for name in ("truncate", "ftruncate", "replace", "rename", "unlink", "remove", "rmdir"):
             setattr(self, name, self._changing(getattr(os, name)))
         for name in ("mkdir", "link"):
-            setattr(self, name, self._naming(getattr(os, name)))
+            setattr(self, name, self._changing(getattr(os, name), _NAME_BYTES))
         self.fdatasync = self.fsync
         self.getpid = lambda: os.getpid() if disk_here() is None else 1  # it is in files, whose bytes are counted
 
-    def _changing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _changing(self, call: Callable[..., Any], count: int = 0) -> Callable[..., Any]:
+        """``count``: of bytes that it takes."""
+
         def changes(*args: Any, **options: Any) -> Any:
             disk = self._disk_here()
             if disk is not None:
                 disk.change()
+                if count:
+                    disk.take_bytes(count)
             return call(*args, **options)
 
         return changes
 
-    def _naming(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def names(*args: Any, **options: Any) -> Any:
-            disk = self._disk_here()
-            if disk is not None:
-                disk.change()
-                disk.take_bytes(_NAME_BYTES)
-            return call(*args, **options)
-
-        return names
-
     def makedirs(self, name: str, mode: int = 0o777, exist_ok: bool = False) -> None:
         if exist_ok and os.path.isdir(name):
             return
-        self._naming(os.makedirs)(name, mode, exist_ok)
+        self._changing(os.makedirs, _NAME_BYTES)(name, mode, exist_ok)
 
     def open(self, path: Any, flags: int, mode: int = 0o777, **options: Any) -> int:
         if flags & os.O_CREAT and not os.path.lexists(path):
-            return int(self._naming(os.open)(path, flags, mode, **options))
+            return int(self._changing(os.open, _NAME_BYTES)(path, flags, mode, **options))
         return os.open(path, flags, mode, **options)
 
     def write(self, fd: int, data: Any) -> int:
@@ -262,48 +256,20 @@ class _Os(ModuleType):
         return file if "b" in mode else io.TextIOWrapper(file, **options)
 
 
-class _Shutil(ModuleType):
-    """How full the machine's own disk is does not matter."""
-
-    def __init__(self) -> None:
-        super().__init__("shutil")
-        self.__dict__.update({name: getattr(shutil, name) for name in dir(shutil) if not name.startswith("__")})
-
-    @staticmethod
-    def disk_usage(path: Any) -> Any:
-        return type(shutil.disk_usage("."))(1 << 40, 1 << 39, 1 << 39)
-
-
-@contextlib.contextmanager
-def simulated_disks(disk_here: Callable[[], HostDisk | None]) -> Iterator[None]:
+def replace_disks(replacements: Replacements, disk_here: Callable[[], HostDisk | None]) -> None:
     """Let the modules of the store have the disk of the host whose process calls them."""
-    system, usage = _Os(disk_here), _Shutil()
-    changed: list[tuple[ModuleType, str, object]] = []
-    opens: list[ModuleType] = []
-
-    def change(module: ModuleType, name: str, value: object) -> None:
-        changed.append((module, name, getattr(module, name)))
-        setattr(module, name, value)
-
-    def mark(real: Callable[[], bytes | None] = mapped_progress.boot_mark) -> bytes | None:
-        disk = disk_here()
-        return real() if disk is None else disk.boot_mark()
-
+    system = _Os(disk_here)
+    # How full the machine's own disk is does not matter.
+    usage = type(shutil.disk_usage("."))(1 << 40, 1 << 39, 1 << 39)
+    replacements.in_modules("sprocketmq.store.", (os, system), (shutil, copied(shutil, disk_usage=lambda path: usage)))
     for name, module in list(sys.modules.items()):
-        if name.startswith("sprocketmq.store."):
-            for attribute, value in list(vars(module).items()):
-                if value is os:
-                    change(module, attribute, system)
-                elif value is shutil:
-                    change(module, attribute, usage)
-            if "open" not in vars(module):
-                opens.append(module)
-                vars(module)["open"] = system.open_file
-    change(mapped_progress, "boot_mark", mark)
-    try:
-        yield
-    finally:
-        for changed_module, attribute, value in reversed(changed):
-            setattr(changed_module, attribute, value)
-        for opened in opens:
-            del vars(opened)["open"]
+        if name.startswith("sprocketmq.store.") and "open" not in vars(module):
+            vars(module)["open"] = system.open_file
+            replacements.callback(delattr, module, "open")
+    real_mark = mapped_progress.boot_mark
+
+    def mark() -> bytes | None:
+        disk = disk_here()
+        return real_mark() if disk is None else disk.boot_mark()
+
+    replacements.set(mapped_progress, "boot_mark", mark)

@@ -21,8 +21,10 @@ import itertools
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sprocketmq.testing.simulation.replacements import Replacements
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.network import Network, Process
@@ -185,32 +187,6 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
             raise SimulationError("a simulated network has no TLS")
         return await self.network.connect(protocol_factory, host, port)
 
-    @contextlib.contextmanager
-    def gathering_at_once(self) -> Iterator[None]:
-        """Let ``asyncio.gather`` be that of Python 3.12 on 3.11, too, where it takes a turn of the loop to see what has ended already: in
-        the meantime something else would run first."""
-        if sys.version_info >= (3, 12):
-            yield
-            return
-        gather = asyncio.gather
-
-        def gather_at_once(*awaited: Any, **options: Any) -> Any:
-            before = len(self._ready)
-            outer = gather(*awaited, **options)
-            added = [self._ready.pop() for _ in range(len(self._ready) - before)][::-1]
-            for handle in added:
-                if getattr(handle._callback, "__qualname__", "") == "gather.<locals>._done_callback":  # type: ignore[attr-defined]
-                    handle._run()
-                else:
-                    self._ready.append(handle)
-            return outer
-
-        asyncio.gather = gather_at_once
-        try:
-            yield
-        finally:
-            asyncio.gather = gather
-
     def close(self) -> None:
         """What has not ended is thrown away, as at the end of a process; its ``finally`` blocks run here, where nothing answers."""
         self._ready.clear()
@@ -226,3 +202,24 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         self._tasks.clear()
         self._ready.clear()
         super().close()
+
+
+def replace_gather(replacements: Replacements, loop: SimulatedLoop) -> None:
+    """Let ``asyncio.gather`` be that of Python 3.12 on 3.11, too, where it takes a turn of the loop to see what has ended already: in the
+    meantime something else would run first."""
+    if sys.version_info >= (3, 12):
+        return
+    gather = asyncio.gather
+
+    def gather_at_once(*awaited: Any, **options: Any) -> Any:
+        before = len(loop._ready)
+        outer = gather(*awaited, **options)
+        added = [loop._ready.pop() for _ in range(len(loop._ready) - before)][::-1]
+        for handle in added:
+            if getattr(handle._callback, "__qualname__", "") == "gather.<locals>._done_callback":  # type: ignore[attr-defined]
+                handle._run()
+            else:
+                loop._ready.append(handle)
+        return outer
+
+    replacements.set(asyncio, "gather", gather_at_once)

@@ -9,24 +9,23 @@ middle of a callback: what it waits for is done at once, by the threads of its p
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import contextvars
 import errno
 import logging
 import queue
 import random
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from types import ModuleType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing.simulation.engine import SimulatedEngine
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
+from sprocketmq.testing.simulation.replacements import Replacements, attributes_of, copied
 from sprocketmq.threads import ClaimedWork
 
 if TYPE_CHECKING:
@@ -338,17 +337,6 @@ class SimulatedExecutor(concurrent.futures.Executor):
             self._threads.finish(lambda: not self._running)
 
 
-class _Threading(ModuleType):
-    """The module ``threading`` as the product sees it during a run."""
-
-    def __init__(self, threads: Threads) -> None:
-        super().__init__("threading")
-        self.__dict__.update({name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")})
-        self.Lock = lambda: SimulatedLock(threads)
-        self.Condition = lambda: SimulatedCondition(threads)
-        self.Thread = lambda **given: _Thread(threads, **given)
-
-
 class _Thread:
     ident = 0  # ``sys._current_frames`` has no stack for it
 
@@ -371,29 +359,27 @@ class _Thread:
             self._thread.ended.result()
 
 
-@contextlib.contextmanager
-def simulated_threads(threads: Threads) -> Iterator[None]:
+def replace_threads(replacements: Replacements, threads: Threads) -> None:
     """Let the modules of stores, brokers and clients have their threads, locks, queues and executors of ``threads``, and let
     ``Future.result`` and ``time.sleep`` wait as they do."""
-    changed: list[tuple[object, str, object]] = []
-    module_of_threading, module_of_queue = _Threading(threads), ModuleType("queue")
-    module_of_queue.SimpleQueue = lambda: SimulatedQueue(threads)  # type: ignore[attr-defined]
-
-    def change(owner: object, name: str, value: object) -> None:
-        changed.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
-
-    for name, module in list(sys.modules.items()):
-        if name.startswith(("sprocketmq.store.", "sprocketmq.broker.", "sprocketmq.client.")):
-            for attribute, value in list(vars(module).items()):
-                if value is threading:
-                    change(module, attribute, module_of_threading)
-                elif value is queue:
-                    change(module, attribute, module_of_queue)
-                elif isinstance(value, _LOCK):
-                    change(module, attribute, SimulatedLock(threads))
-                elif value is concurrent.futures.ThreadPoolExecutor:
-                    change(module, attribute, lambda *a, **k: SimulatedExecutor(threads, *a, **k))
+    rooms = ("sprocketmq.store.", "sprocketmq.broker.", "sprocketmq.client.")
+    replacements.in_modules(
+        rooms,
+        (
+            threading,
+            copied(
+                threading,
+                Lock=partial(SimulatedLock, threads),
+                Condition=partial(SimulatedCondition, threads),
+                Thread=partial(_Thread, threads),
+            ),
+        ),
+        (queue, SimpleNamespace(SimpleQueue=partial(SimulatedQueue, threads))),
+        (concurrent.futures.ThreadPoolExecutor, partial(SimulatedExecutor, threads)),
+    )
+    for module, name, value in attributes_of(rooms):
+        if isinstance(value, _LOCK):
+            replacements.set(module, name, SimulatedLock(threads))
     ours = threading.get_ident()
     future_class = concurrent.futures.Future
     for name in ("result", "exception"):
@@ -405,7 +391,7 @@ def simulated_threads(threads: Threads) -> Iterator[None]:
                 return original(self, None if self.done() else 0)
             return original(self, timeout)
 
-        change(future_class, name, waits)
+        replacements.set(future_class, name, waits)
     sleep = time.sleep
 
     def sleeps(seconds: float) -> None:
@@ -418,10 +404,5 @@ def simulated_threads(threads: Threads) -> Iterator[None]:
             raise SystemExit("the process is dead") from None
 
     engine = SimulatedEngine(threads)
-    change(time, "sleep", sleeps)
-    change(Engine, "shared", lambda: engine)
-    try:
-        yield
-    finally:
-        for owner, name, value in reversed(changed):
-            setattr(owner, name, value)
+    replacements.set(time, "sleep", sleeps)
+    replacements.set(Engine, "shared", lambda: engine)

@@ -12,15 +12,13 @@ import importlib
 import os
 import pkgutil
 import random
-import sys
 import tempfile
 import uuid
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import sprocketmq as rmq
@@ -36,13 +34,14 @@ from sprocketmq.client.remoting import unique_keys
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.errors import StoreError, StoreNotWritable
 from sprocketmq.store.disk_message_store import DiskMessageStore
-from sprocketmq.testing.simulation.clock import virtual_time
-from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
+from sprocketmq.testing.simulation.clock import replace_time
+from sprocketmq.testing.simulation.disk import HostDisk, replace_disks
 from sprocketmq.testing.simulation.draws import Draws
-from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
+from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process, replace_gather
 from sprocketmq.testing.simulation.losses import Losses, entries_on_disk, progress_on_disk, warnings_of_store
 from sprocketmq.testing.simulation.network import Host, Network, Process
-from sprocketmq.testing.simulation.threads import Threads, simulated_threads
+from sprocketmq.testing.simulation.replacements import Replacements, copied
+from sprocketmq.testing.simulation.threads import Threads, replace_threads
 from sprocketmq.testing.simulation.weather import CALM, Sky, Weather
 from sprocketmq.wire.bodies import TopicConfig
 
@@ -421,26 +420,15 @@ class World:
                 del ClientInstance._instances[key]
 
 
-@contextlib.contextmanager
-def _same_ids() -> Iterator[None]:
+def _replace_ids(replacements: Replacements) -> None:
     """Unique keys have the process id, and the pages of an index depend on them: with the real one a seed would be another run in each
     process. So would it with random ids that no seed decides."""
-    system, ids = ModuleType("os"), ModuleType("uuid")
-    system.__dict__.update(vars(os), getpid=lambda: 1)
-    ids.__dict__.update(vars(uuid), uuid4=lambda: uuid.UUID(int=random.getrandbits(128), version=4))
-    changed: list[tuple[Any, str, ModuleType]] = [
-        (unique_keys, "os", system),
-        (broker_identity, "os", system),
-        (request_reply, "uuid", ids),
-        (dead_letter_message, "uuid", ids),
-    ]
-    for module, name, value in changed:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for module, name, _ in changed:
-            setattr(module, name, sys.modules[name])
+    system = copied(os, getpid=lambda: 1)
+    ids = copied(uuid, uuid4=lambda: uuid.UUID(int=random.getrandbits(128), version=4))
+    for module in (unique_keys, broker_identity):
+        replacements.set(module, "os", system)
+    for module in (request_reply, dead_letter_message):
+        replacements.set(module, "uuid", ids)
 
 
 def stores_of(process_id: int) -> list[Path]:
@@ -494,13 +482,12 @@ def simulate(
         gc.freeze()
         world = World(loop, draws or Draws(seed), weather, Path(folder), brokers, config)
         try:
-            with (
-                virtual_time(world.loop),
-                world.loop.gathering_at_once(),
-                simulated_threads(world.threads),
-                simulated_disks(world.disk_here),
-                _same_ids(),
-            ):
+            with Replacements() as replacements:
+                replace_time(replacements, loop)
+                replace_gather(replacements, loop)
+                replace_threads(replacements, world.threads)
+                replace_disks(replacements, world.disk_here)
+                _replace_ids(replacements)
                 world.run(main)
             world.draws.check_given()
         except BaseException as error:
