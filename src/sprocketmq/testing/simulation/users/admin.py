@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import sprocketmq as rmq
 from sprocketmq.core.resource_names import retry_topic
-from sprocketmq.testing.simulation.users.calls import check_tasks, ended_in, forever, started
+from sprocketmq.testing.simulation.users.user import User
 from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
@@ -22,42 +22,31 @@ _MOST_QUEUES: Final = 16
 _WRITE, _READ, _READ_WRITE = 2, 4, 6
 
 
-class Admin:
-    """One life of an administrator's program."""
+class Admin(User):
+    """``ACTS``: what it does, by the features that ask for it."""
 
     def __init__(self, users: RandomUsers, here: Here) -> None:
-        self.users, self.ledger, self.here, self.rng = users, users.ledger, here, here.rng
+        super().__init__(users, here)
         self._admin = here.admin()
 
     async def run(self) -> None:
-        acts: dict[str, Callable[[], Awaitable[None]]] = {
-            "resets": self._reset,
-            "queue changes": self._change_queues,
-            "doomed topics": self._delete_topic,
-            "reads": self._read,
-            "retention": self._expire,
-            "doomed groups": self._delete_group,
-        }
-        mine = [act for name, act in acts.items() if name in self.users.features]
-        await started(self._admin, self.here)
-        tasks = self.here.world.unfinished(self.here.host)
+        mine = [act for name, act in self.ACTS.items() if name in self.has]
+        await self.started(self._admin)
+        tasks = self.world.unfinished(self.here.host)
         while not self.users.is_ending:
             await self.users.pause(self.rng.expovariate(1 / 5))
-            act = self._expire if self._expire in mine and self._a_disk_is_full() else self.rng.choice(mine)
-            try:
-                await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
-            except rmq.RocketMQError as error:
-                self.here.world.note(f"admin: {act.__name__[1:]}: {type(error).__name__}")
-            await check_tasks(self.ledger, self.here, tasks, goes_on=True)
+            act = Admin._expire if Admin._expire in mine and self._a_disk_is_full() else self.rng.choice(mine)
+            with self.noting(act.__name__[1:]):
+                await self.ended_in(_LIMIT_MS, act.__name__[1:], act(self))
+            await self.check_tasks(tasks, goes_on=True)
         for topic in sorted(self.ledger.altered.keys() - self.ledger.doomed):
             await self._restore(topic)
         await self._admin.shutdown()
-        self.users.ended(self.here)
-        await forever()
+        await self.ends()
 
     def _moved(self) -> None:
         for group in self.users.groups:
-            group.changed_s = group.moved_s = self.here.world.loop.time()
+            group.changed_s = group.moved_s = self.world.loop.time()
 
     async def _reset(self) -> None:
         """Back, to messages that the group has finished."""
@@ -75,7 +64,7 @@ class Admin:
             self._moved()
             await self._admin.reset_offset(group.name, queue, offset)
             self._moved()
-            self.here.world.note(f"admin: {group} is at {offset} of {queue} again, after {committed}")
+            self.world.note(f"admin: {group} is at {offset} of {queue} again, after {committed}")
 
     async def _change_queues(self) -> None:
         """More queues to read; or, until the end, fewer, or none that may be read or written."""
@@ -89,11 +78,9 @@ class Admin:
 
     async def _restore(self, topic: str) -> None:
         altered = 0
-        while altered < len(self.here.world.brokers):  # not all may be in the route yet
-            try:
+        while altered < len(self.world.brokers):  # not all may be in the route yet
+            with self.noting(f"{topic} is not as it was yet"):
                 altered = await self._alter(topic, self.ledger.altered[topic], _READ_WRITE)
-            except rmq.RocketMQError as error:
-                self.here.world.note(f"admin: {topic} is not as it was yet: {type(error).__name__}")
             await asyncio.sleep(1)
 
     async def _alter(self, topic: str, read: int, perm: int) -> int:
@@ -105,7 +92,7 @@ class Admin:
         if topic not in self.ledger.doomed:
             self.ledger.configs[topic] = configs
         self._moved()
-        self.here.world.note(f"admin: {topic} has {read} queues, and permission {perm}")
+        self.world.note(f"admin: {topic} has {read} queues, and permission {perm}")
         return len(configs)
 
     async def _delete_topic(self) -> None:
@@ -114,7 +101,7 @@ class Admin:
         if self.rng.random() < 0.5:
             await self._admin.create_topic(topic, queues=self.rng.choice([1, 2, 4]))
         else:
-            began_s = self.here.world.loop.time()
+            began_s = self.world.loop.time()
             await self._admin.delete_topic(topic)
             self.ledger.deleted(topic, began_s)
         self._moved()
@@ -123,14 +110,14 @@ class Admin:
         """With its retries, and perhaps its progress. Its members make it again."""
         group = self.rng.choice(self.users.groups)
         group.loses_retries = True
-        self.here.world.deleted_topics.add(retry_topic(group.name))
+        self.world.deleted_topics.add(retry_topic(group.name))
         self._moved()
         try:
             await self._admin.delete_group(group.name, remove_offsets=self.rng.random() < 0.5)
         finally:
             self._moved()
             group.committed.clear()
-        self.here.world.note(f"admin: {group} was deleted")
+        self.world.note(f"admin: {group} was deleted")
 
     async def _expire(self) -> None:
         with contextlib.suppress(rmq.RocketMQError):  # a full disk takes no change, and it may be so already
@@ -138,7 +125,7 @@ class Admin:
         await self._admin.delete_expired_commit_logs(cluster="DefaultCluster")
 
     def _a_disk_is_full(self) -> bool:
-        return any(disk.free_bytes is not None for disk in self.here.world.disks.values())
+        return any(disk.free_bytes is not None for disk in self.world.disks.values())
 
     async def _read(self) -> None:
         """A message that was acknowledged, by its place and by its key."""
@@ -162,7 +149,7 @@ class Admin:
         at = 0
         ranges = [(queue, 0, offset + 1)]
         with rmq.QueueReader(
-            self.here.world.namesrv_addr, "readers", ranges, retry_timeout_ms=10_000, timeout_ms=3_000
+            self.world.namesrv_addr, "readers", ranges, retry_timeout_ms=10_000, timeout_ms=3_000
         ) as reader:
             for chunk in reader:
                 bodies = [one for one in decode_records(chunk.body) if chunk.start <= one.queue_offset < chunk.end]
@@ -173,3 +160,12 @@ class Admin:
                 for message in bodies:
                     self.ledger.of(message)
                 at = chunk.end
+
+    ACTS: ClassVar[dict[str, Callable[[Admin], Awaitable[None]]]] = {
+        "resets": _reset,
+        "queue changes": _change_queues,
+        "doomed topics": _delete_topic,
+        "reads": _read,
+        "retention": _expire,
+        "doomed groups": _delete_group,
+    }

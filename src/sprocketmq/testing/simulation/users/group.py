@@ -6,20 +6,19 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sprocketmq as rmq
 from sprocketmq.testing.simulation.users.ledger import EARLY_S, Ledger, Sent
 from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.broker import Broker
+    from sprocketmq.testing.simulation.network import Process
     from sprocketmq.testing.simulation.world import Here
-
-# (broker, topic, queue id): where a message is stored, which of a retry is not the topic that its listener sees.
-Queue = tuple[str, str, int]
 
 CONSUME_TIMEOUT_MS: Final = 60_000
 _OVERLAP_S: Final = (
@@ -58,39 +57,43 @@ def drawn_filter(rng: random.Random) -> Filter:
     )
 
 
+@dataclass(slots=True, eq=False)
 class Call:
-    """A message in a member's hands."""
+    """A message in a member's hands. ``member``: who has finished it then; empty: the group. ``queue``: where it is stored; the topic of a
+    retry is not the one that its listener sees."""
 
-    __slots__ = ("began_s", "group", "here", "is_over", "is_settled", "offset", "process", "queue", "sent")
+    here: Here
+    process: Process
+    member: str
+    sent: Sent
+    queue: MessageQueue
+    offset: int
+    began_s: float
+    is_over: bool = False
+    is_settled: bool = False  # no queue was moved meanwhile: the end of a call counts only for who still has its queue
 
-    def __init__(self, group: Group, here: Here, sent: Sent, queue: Queue, offset: int, began_s: float) -> None:
-        self.group, self.here, self.sent, self.queue, self.offset, self.began_s = (
-            group,
-            here,
-            sent,
-            queue,
-            offset,
-            began_s,
-        )
-        self.process = here.host.process
-        self.is_over = False
-        self.is_settled = (
-            False  # no queue was moved meanwhile: the end of a call counts only for who still has its queue
-        )
+    @property
+    def place(self) -> tuple[MessageQueue, int]:
+        return self.queue, self.offset
 
 
 class Group:
     """``filters`` by topic. ``retries``: before a dead letter; None: never. ``members``: names of hosts."""
 
     def __init__(
-        self, ledger: Ledger, name: str, kind: str, filters: dict[str, Filter], *, retries: int | None = None
+        self, ledger: Ledger, features: Collection[str], name: str, kind: str, filters: dict[str, Filter]
     ) -> None:
-        self.ledger, self.name, self.kind, self.filters, self.retries = ledger, name, kind, filters, retries
+        self.ledger, self.name, self.kind, self.filters = ledger, name, kind, filters
         self.orderly = "orderly" in kind
         self.broadcasts = kind == "broadcasting"
-        self.may_time_out = False
+        self.is_concurrent = kind in ("concurrent", "iterating")
+        self.retries = 2 if "dead letters" in features and self.is_concurrent else None
+        self.may_time_out = "timeouts" in features and self.is_concurrent
+        # Nothing of its own keeps it from its messages.
+        self.is_prompt = (self.is_concurrent or kind == "orderly") and not (
+            {"pauses", "subscriptions", "callbacks"} & set(features)
+        )
         self.loses_retries = False  # it is deleted now and then
-        self.is_prompt = False  # nothing of its own keeps it from its messages
         self.members: list[str] = []
         self.retry_topic = f"%RETRY%{name}"
         self.finished: dict[str, set[str]] = defaultdict(set)  # keys, by member if it broadcasts
@@ -99,15 +102,15 @@ class Group:
         self.changed_s = -math.inf  # when a member came or went, or the group was moved
         self.moved_s = -math.inf  # when it was moved
         self.leaving: set[str] = set()  # members that shut down: their last calls may not count
-        self._running: dict[tuple[Queue, int], Call] = {}  # the newest of each message
+        self._running: dict[tuple[MessageQueue, int], Call] = {}  # the newest of each message
         self._in_hands: set[Call] = set()  # of members that live or have died
-        self._last: dict[tuple[Queue, int, str], Call] = {}
-        self._done: dict[Queue, set[int]] = defaultdict(set)
-        self._passed: dict[Queue, int] = defaultdict(int)  # all before is done: seen by check_progress
-        self._next: dict[Queue, int] = defaultdict(int)  # an orderly group's: all before is done
-        self._in_order: dict[Queue, Call] = {}
+        self._last: dict[tuple[MessageQueue, int, str], Call] = {}
+        self._done: dict[MessageQueue, set[int]] = defaultdict(set)
+        self._passed: dict[MessageQueue, int] = defaultdict(int)  # all before is done: seen by check_progress
+        self._next: dict[MessageQueue, int] = defaultdict(int)  # an orderly group's: all before is done
+        self._in_order: dict[MessageQueue, Call] = {}
         self._idle_s = 0.0  # when its last call ended
-        self.committed: dict[Queue, tuple[Broker | None, int]] = {}  # as it was seen last, and where
+        self.committed: dict[MessageQueue, tuple[Broker | None, int]] = {}  # as it was seen last, and where
         self._dead_letters: set[str] = set()
         self._dead_read: dict[tuple[str, int], int] = defaultdict(int)  # offsets, by broker and its start
 
@@ -122,61 +125,60 @@ class Group:
         """Whether no call runs in a member, beside ``call``."""
         return not any(one is not call and one.here is here for one in self._in_hands)
 
+    def changes(self) -> None:
+        """A member comes or goes."""
+        self.changed_s = self.ledger.world.loop.time()
+
+    def moves(self) -> None:
+        """Somebody sets its progress."""
+        self.changed_s = self.moved_s = self.ledger.world.loop.time()
+
     # -- a message, from its delivery to its end -----------------------------------------------------------------------------------
 
-    def begins(self, here: Here, message: rmq.MessageExt) -> Call | None:
-        """None: nobody sent it, which breaks a rule."""
-        sent = self.ledger.of(message)
-        if sent is None:
-            return None
-        now_s = here.world.loop.time()
+    def begins(self, here: Here, message: rmq.MessageExt) -> Call:
         topic = self.retry_topic if props.RETRY_TOPIC in message.properties else message.topic
-        call = Call(self, here, sent, (message.broker_name, topic, message.queue_id), message.queue_offset, now_s)
+        queue = MessageQueue(topic, message.broker_name, message.queue_id)
+        sent, now_s = self.ledger.of(message), here.world.loop.time()
+        member = here.name if self.broadcasts else ""
+        call = Call(here, here.host.process, member, sent, queue, message.queue_offset, now_s)
         self._check_delivery(call)
         self._check_promptness(call)
         if self.orderly:
             self._check_order(call)
-        self._running[call.queue, call.offset] = call
+        self._running[call.place] = self._last[*call.place, member] = call
         self._in_hands.add(call)
-        self._last[call.queue, call.offset, self._member(call)] = call
         return call
 
-    def finishes(self, call: Call | None) -> None:
-        if call is not None:
-            self.finished[self._member(call)].add(call.sent.key)
-            call.is_settled = call.here.name not in self.leaving and self.changed_s < call.began_s - _REBALANCED_S
-            self._ends(call, is_done=True)
+    def finishes(self, call: Call) -> None:
+        self.finished[call.member].add(call.sent.key)
+        call.is_settled = call.here.name not in self.leaving and self.changed_s < call.began_s - _REBALANCED_S
+        self._ends(call, is_done=True)
 
-    def fails(self, call: Call | None, *, is_dead: bool = False) -> None:
+    def fails(self, call: Call, *, is_dead: bool = False) -> None:
         """``is_dead``: the listener asks for a dead letter."""
-        if call is not None:
-            self.failures[call.sent.key] += 1
-            if is_dead:
-                self.dead.add(call.sent.key)
-            # A concurrent group's retry is another stored message.
-            self._ends(call, is_done=is_dead or not self.orderly)
-            if call.sent.is_padded:  # it may have no room for what a retry adds: then it comes again from its own place
-                self._last.pop((call.queue, call.offset, self._member(call)), None)
+        self.failures[call.sent.key] += 1
+        if is_dead:
+            self.dead.add(call.sent.key)
+        # A concurrent group's retry is another stored message.
+        self._ends(call, is_done=is_dead or not self.orderly)
+        if call.sent.is_padded:  # it may have no room for what a retry adds: then it comes again from its own place
+            self._last.pop((*call.place, call.member), None)
 
-    def gives_up(self, call: Call | None) -> None:
+    def gives_up(self, call: Call) -> None:
         """Its listener call was ended from outside, and does not count."""
-        if call is not None:
-            call.is_over = True
-            self._in_hands.discard(call)
-
-    def _member(self, call: Call) -> str:
-        return call.here.name if self.broadcasts else ""
-
-    def _ends(self, call: Call, *, is_done: bool) -> None:
         call.is_over = True
         self._in_hands.discard(call)
-        self._last[call.queue, call.offset, self._member(call)] = call
+
+    def _ends(self, call: Call, *, is_done: bool) -> None:
+        self.gives_up(call)
         self._idle_s = self.ledger.world.loop.time()
-        if self._running.get((call.queue, call.offset)) is call:
-            del self._running[call.queue, call.offset]
+        if self._running.get(call.place) is call:
+            del self._running[call.place]
         if not is_done:
-            del self._last[call.queue, call.offset, self._member(call)]  # it comes again
-        elif call.offset >= self._passed[call.queue]:
+            self._last.pop((*call.place, call.member), None)  # it comes again
+            return
+        self._last[*call.place, call.member] = call
+        if call.offset >= self._passed[call.queue]:
             self._done[call.queue].add(call.offset)
 
     def _check_delivery(self, call: Call) -> None:
@@ -189,7 +191,7 @@ class Group:
             breaks(f"{self} got {sent.key}, which was rolled back or recalled")
         if call.began_s < sent.due_s - EARLY_S:
             breaks(f"{self} got {sent.key} {sent.due_s - call.began_s:.3f} s before its time")
-        last = self._last.get((call.queue, call.offset, self._member(call)))
+        last = self._last.get((*call.place, call.member))
         if last is None or last.sent is not sent:
             return
         # An orderly member has written its progress when it gives a queue up.
@@ -208,7 +210,7 @@ class Group:
             or not acknowledged_s
             or call.sent.due_s
             or not self.is_prompt
-            or call.queue[1] == self.retry_topic
+            or call.queue.topic == self.retry_topic
         ):
             return
         waited_s, since_s = call.began_s - acknowledged_s, acknowledged_s - _SETTLED_S
@@ -241,74 +243,58 @@ class Group:
             call.began_s - other.began_s < _OVERLAP_S
             and not other.process.frozen_ms_since(other.began_s - _LOCK_S)
             and not call.process.frozen_ms_since(other.began_s - _LOCK_S)
-            and not self.ledger.has_restarted(call.queue[0], other.began_s - _LOCK_S)
+            and not self.ledger.has_restarted(call.queue.broker_name, other.began_s - _LOCK_S)
         )
 
-    def _check_gap(self, queue: Queue, offset: int) -> None:
-        if (broker := self.ledger.running_broker(queue[0])) is None:
+    def _check_gap(self, queue: MessageQueue, offset: int) -> None:
+        if self.ledger.running_broker(queue.broker_name) is None:
             return
-        done = self._done[queue]
-        for message in self.ledger.stored(broker, queue[1], queue[2], self._next[queue], offset):
-            sent = self.ledger.of(message)
-            if (
-                sent is not None
-                and message.queue_offset not in done
-                and message.queue_offset >= self._passed[queue]
-                and self.wants(sent)
-                and not self.ledger.may_be_lost(sent)
-            ):
-                self.ledger.breaks(
-                    f"{self} begins offset {offset} of {queue}, and {message.queue_offset} ({sent.key}) is not finished"
-                )
+        for at, sent in self.ledger.stored(queue, max(self._next[queue], self._passed[queue]), offset):
+            if at not in self._done[queue] and self.wants(sent) and not self.ledger.may_be_lost(sent):
+                self.ledger.breaks(f"{self} begins offset {offset} of {queue}, and {at} ({sent.key}) is not finished")
         self._next[queue] = offset
 
     # -- progress --------------------------------------------------------------------------------------------------------------
 
-    def check_progress(self, queue: Queue, committed: int) -> None:
+    def check_progress(self, queue: MessageQueue, committed: int) -> None:
         """All before ``committed`` was in a listener's hands, which have let go of it."""
         if self.orderly:
             self._check_advance(queue, committed)
-        begin = self._passed[queue]
-        if committed <= begin or (broker := self.ledger.running_broker(queue[0])) is None:
+        begin, now_s, done = self._passed[queue], self.ledger.world.loop.time(), self._done[queue]
+        if committed <= begin:
             return
-        done, now_s = self._done[queue], self.ledger.world.loop.time()
-        for message in self.ledger.stored(broker, queue[1], queue[2], begin, committed):
-            sent, offset = self.ledger.of(message), message.queue_offset
-            if sent is None or offset in done or (queue[1] != self.retry_topic and not self.wants(sent)):
+        for offset, sent in self.ledger.stored(queue, begin, committed):
+            if offset in done or (queue.topic != self.retry_topic and not self.wants(sent)):
                 continue
             running = self._running.get((queue, offset))
             if running is not None and self.may_time_out and now_s - running.began_s >= CONSUME_TIMEOUT_MS / 1000:
                 continue  # it was sent back
-            if self.ledger.may_be_lost(sent):
-                continue
-            self.ledger.breaks(
-                f"{self} has committed {committed} at {queue}, and {offset} ({sent.key}) is not finished"
-            )
+            if not self.ledger.may_be_lost(sent):
+                self.ledger.breaks(
+                    f"{self} has committed {committed} at {queue}, and {offset} ({sent.key}) is not finished"
+                )
         self._passed[queue] = committed
         done.difference_update(range(begin, committed))
 
-    def _check_advance(self, queue: Queue, committed: int) -> None:
+    def _check_advance(self, queue: MessageQueue, committed: int) -> None:
         """Only its lock's holder writes the progress of an orderly queue, which goes forward. (When a wall falls or a process goes on, what
         was sent before arrives. A start has the progress that was saved, and gives away locks that others still count on.)"""
-        now_s, broker = self.ledger.world.loop.time(), self.ledger.running_broker(queue[0])
+        now_s, broker = self.ledger.world.loop.time(), self.ledger.running_broker(queue.broker_name)
         seen_at, before = self.committed.get(queue, (None, -1))
         self.committed[queue] = broker, committed
         if (
             committed < before
             and broker is seen_at
-            and not self.ledger.has_restarted(queue[0], now_s - _LOCK_S)
-            and not self.ledger.hears_late(queue[0], self.members, now_s - _LATE_S)
+            and not self.ledger.has_restarted(queue.broker_name, now_s - _LOCK_S)
+            and not self.ledger.hears_late(queue.broker_name, self.members, now_s - _LATE_S)
             and self.moved_s < now_s - _MOVED_S
         ):
             self.ledger.breaks(f"the progress of {self} at {queue} went back from {before} to {committed}")
 
-    def check_skipped(self, queue: Queue, begin: int, end: int) -> None:
+    def check_skipped(self, queue: MessageQueue, begin: int, end: int) -> None:
         """Nothing from ``begin`` to ``end`` is for this group."""
-        if (broker := self.ledger.running_broker(queue[0])) is None:
-            return
-        for message in self.ledger.stored(broker, queue[1], queue[2], begin, end):
-            if (sent := self.ledger.of(message)) is not None and self.wants(sent):
-                self.ledger.breaks(f"{self} has sought {begin} of {queue} and got {end}")
+        if any(self.wants(sent) for _, sent in self.ledger.stored(queue, begin, end)):
+            self.ledger.breaks(f"{self} has sought {begin} of {queue} and got {end}")
 
     # -- the end ---------------------------------------------------------------------------------------------------------------
 
@@ -330,9 +316,7 @@ class Group:
         for broker in self.ledger.brokers():
             name, end = broker.config.broker_name, broker.store.max_offset(topic, 0)
             start = name, self.ledger.starts[name]
-            for message in self.ledger.stored(broker, topic, 0, self._dead_read[start], end):
-                if (sent := self.ledger.of(message)) is None:
-                    continue
+            for _, sent in self.ledger.stored(MessageQueue(topic, name, 0), self._dead_read[start], end):
                 self._dead_letters.add(sent.key)
                 if sent.key not in self.dead and (self.retries is None or self.failures[sent.key] <= self.retries):
                     self.ledger.breaks(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
-    from sprocketmq.testing.simulation.network import Process
+    from sprocketmq.testing.simulation.network import Host, Process
     from sprocketmq.testing.simulation.world import World
 
 _TAGS: Final = ("A", "B", "C")
@@ -77,15 +77,15 @@ class Ledger:
         self.doomed: set[str] = set()
         self.altered: dict[str, int] = {}  # topics, and how many queues each has when nobody alters it
         self.configs: dict[str, dict[str, TopicConfig]] = {}  # what was acknowledged of them, by topic and broker
-        self._begins: dict[rmq.MessageQueue, int] = {}  # the largest of each
+        self._begins: dict[tuple[MessageQueue, int], int] = {}  # by queue and boot of its host
         self.expires = False  # files of the log are deleted as soon as the next one has begun
         self.broken: Exception | None = None
         self.calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
         self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
         self._restarted_s: dict[str, float] = {}
         self.starts: Counter[str] = Counter()  # of each broker
-        self._found: dict[str, set[tuple[str, str, int, int]]] = {}  # by key: broker, topic, queue id, offset
-        self._looked: dict[tuple[str, str, int], int] = {}  # up to which offset, by queue
+        self._found: dict[str, set[tuple[MessageQueue, int]]] = {}  # queues and offsets, by key
+        self._looked: dict[MessageQueue, int] = {}  # up to which offset
 
     def breaks(self, text: str) -> None:
         """A rule is broken; the first one ends the run."""
@@ -104,22 +104,29 @@ class Ledger:
                 self._restarted_s[host.name] = self.world.loop.time()
                 self.starts[host.name] += 1
                 # It may have lost the end of its log, and give the same offsets to other messages.
-                self._looked = {queue: end for queue, end in self._looked.items() if queue[0] != host.name}
+                self._looked = {queue: end for queue, end in self._looked.items() if queue.broker_name != host.name}
                 for places in self._found.values():
-                    places.difference_update([place for place in places if place[0] == host.name])
+                    places.difference_update([place for place in places if place[0].broker_name == host.name])
 
     def has_restarted(self, name: str, since_s: float) -> bool:
         self.note_lives()
         return self._restarted_s.get(name, 0.0) >= since_s
 
-    def was_away(self, name: str, since_s: float) -> bool:
+    def was_away(self, host: Host, since_s: float) -> bool:
         """Whether a broker has restarted, stood still or could not be reached."""
-        host = next(host for host in self.world.brokers if host.name == name)
         return (
             bool(_HARD_OF_HEARING & set(self.world.sky.kinds))
-            or self.has_restarted(name, since_s)
-            or self.world.network.was_walled(host, since_s)
-            or host.process.frozen_ms_since(since_s) > 0
+            or self.has_restarted(host.name, since_s)
+            or self.was_cut_off(host, since_s)
+        )
+
+    def was_cut_off(self, host: Host, since_s: float) -> bool:
+        """Whether there was a wall between it and another one, or its process has stood still or read nothing."""
+        process = host.process
+        return (
+            self.world.network.was_walled(host, since_s)
+            or process.frozen_ms_since(since_s) > 0
+            or process.was_deaf_since(since_s)
         )
 
     def hears_late(self, name: str, senders: Collection[str], since_s: float) -> bool:
@@ -156,12 +163,12 @@ class Ledger:
             properties["pad"] = "-" * (_MOST_PROPERTIES_BYTES - rng.randint(0, 700))
         return sent, rmq.Message(topic, sent.body, keys=key, tags=sent.tag, properties=properties, **more)  # type: ignore[arg-type]
 
-    def of(self, message: MessageExt) -> Sent | None:
-        """What was sent as ``message``; None, and the rule is broken: nobody sent it, or other bytes."""
+    def of(self, message: MessageExt) -> Sent:
+        """What was sent as ``message``. If nobody sent it, or other bytes, the rule is broken."""
         sent = self.sent.get(message.body.partition(b":")[0].decode(errors="replace"))
         if sent is None or sent.body != message.body:
             self.breaks(f"{message.body[:40]!r} of {message.topic} was received, and nobody sent it")
-            return None
+            return Sent("", message.topic, message.body, "", 0, self.world.loop.time())
         return sent
 
     def acknowledged(self, sent: Sent, result: rmq.SendResult, index: int = 0, *, is_at_place: bool = True) -> None:
@@ -187,17 +194,18 @@ class Ledger:
             if each.at_risk and (broker := self.running_broker(name)) is not None
         )
 
-    def note_begin(self, broker: str, topic: str, queue_id: int, begin: int) -> None:
-        key = rmq.MessageQueue(topic, broker, queue_id)
-        self._begins[key] = max(self._begins.get(key, 0), begin)
-
     def _is_kept(self, sent: Sent) -> bool:
         """Whether its queue has always begun before it: a power cut may bring an expired file back, and groups have passed it."""
         return bool(sent.places) and all(
             (broker := self.running_broker(queue.broker_name)) is not None
-            and max(broker.store.min_offset(queue.topic, queue.queue_id), self._begins.get(queue, 0)) <= offset
+            and broker.store.min_offset(queue.topic, queue.queue_id) <= offset
+            and self._largest_begin(queue) <= offset
             for queue, offset in sent.places
         )
+
+    def _largest_begin(self, queue: MessageQueue) -> int:
+        boots = self.world.disks[self.host_of(queue.broker_name)].boots
+        return max(self._begins.get((queue, boot), 0) for boot in range(boots + 1))
 
     def keeps_offsets(self, name: str) -> bool:
         """Whether a broker has lost no end of its log, whose offsets others get then."""
@@ -214,16 +222,27 @@ class Ledger:
             if isinstance(broker := self.world.running(host), Broker) and broker.is_running
         ]
 
-    def stored(self, broker: Broker, topic: str, queue_id: int, begin: int, end: int) -> list[MessageExt]:
-        """The messages of a part of a queue."""
-        messages: list[MessageExt] = []
-        while begin < end:
-            found = broker.store.read(topic, queue_id, begin, end - begin, _READ_BYTES)
-            messages += [message for chunk in found.chunks for message in decode_records(chunk)]
+    def host_of(self, name: str) -> Host:
+        return next(host for host in self.world.brokers if host.name == name)
+
+    def queues(self) -> Iterator[tuple[Broker, MessageQueue]]:
+        """Of running brokers, those of which something is promised."""
+        for broker in self.brokers():
+            for topic, queue_id in broker.store.queues():
+                if topic in self.topics and topic not in self.doomed:
+                    yield broker, MessageQueue(topic, broker.config.broker_name, queue_id)
+
+    def stored(self, queue: MessageQueue, begin: int, end: int) -> Iterator[tuple[int, Sent]]:
+        """Offsets and messages of a part of a queue; nothing if its broker does not run."""
+        broker = self.running_broker(queue.broker_name)
+        while broker is not None and begin < end:
+            found = broker.store.read(queue.topic, queue.queue_id, begin, end - begin, _READ_BYTES)
+            for message in (message for chunk in found.chunks for message in decode_records(chunk)):
+                if message.queue_offset < end:
+                    yield message.queue_offset, self.of(message)
             if found.next_offset <= begin:
                 break
             begin = found.next_offset
-        return [message for message in messages if message.queue_offset < end]
 
     # -- tables ------------------------------------------------------------------------------------------------------------------
 
@@ -250,30 +269,34 @@ class Ledger:
                     # A deletion that fails midway leaves queues.
                     if begin < end and broker.topics.get(topic) is None and not {"errors", "full"} & kinds:
                         self.breaks(f"{topic} does not exist at {name}, and its queue {queue_id} has messages")
-                    for message in self.stored(broker, topic, queue_id, begin, end):
-                        if (sent := self.of(message)) is not None and sent.is_deleted:
+                    for _, sent in self.stored(MessageQueue(topic, name, queue_id), begin, end):
+                        if sent.is_deleted:
                             self.breaks(f"{sent.key} was deleted with {topic}, and {name} has it again")
+
+    def check_begins(self) -> None:
+        """What has expired is not there again, unless a power cut undid the deletion of its file."""
+        for broker, queue in self.queues():
+            key, begin = (
+                (queue, self.world.disks[self.host_of(queue.broker_name)].boots),
+                broker.store.min_offset(queue.topic, queue.queue_id),
+            )
+            if begin < self._begins.get(key, 0):
+                self.breaks(f"{queue} begins at {begin}, and began at {self._begins[key]}")
+            self._begins[key] = begin
 
     def look(self) -> None:
         """Look at what has been stored since the last time."""
-        for broker in self.brokers():
-            name = broker.config.broker_name
-            for topic, queue_id in broker.store.queues():
-                if topic not in self.topics or topic in self.doomed:
-                    continue
-                queue, end = (name, topic, queue_id), broker.store.max_offset(topic, queue_id)
-                begin = self._looked.get(queue, 0)
-                if begin >= end:
-                    continue
-                for message in self.stored(
-                    broker, topic, queue_id, max(begin, broker.store.min_offset(topic, queue_id)), end
-                ):
-                    if (sent := self.of(message)) is None:
-                        return
-                    if sent.is_forbidden:
-                        self.breaks(f"{sent.key} of {topic} is visible, and it was rolled back or recalled")
-                    self._found.setdefault(sent.key, set()).add((*queue, message.queue_offset))
-                self._looked[queue] = end
+        self.note_lives()
+        for broker, queue in self.queues():
+            begin, end = self._looked.get(queue, 0), broker.store.max_offset(queue.topic, queue.queue_id)
+            if begin >= end:
+                continue
+            begin = max(begin, broker.store.min_offset(queue.topic, queue.queue_id))
+            for offset, sent in self.stored(queue, begin, end):
+                if sent.is_forbidden:
+                    self.breaks(f"{sent.key} of {queue.topic} is visible, and it was rolled back or recalled")
+                self._found.setdefault(sent.key, set()).add((queue, offset))
+            self._looked[queue] = end
 
     def is_stored(self, sent: Sent) -> bool:
         return bool(self._found.get(sent.key)) or not sent.is_promised or self.may_be_lost(sent)
@@ -289,8 +312,7 @@ class Ledger:
             if not self.is_stored(sent):
                 self.breaks(f"{sent.key} of {sent.topic} was acknowledged, and is not stored")
             for queue, offset in sent.places:
-                is_there = (queue.broker_name, queue.topic, queue.queue_id, offset) in places
-                if not is_there and not self.may_be_lost(sent):
+                if (queue, offset) not in places and not self.may_be_lost(sent):
                     self.breaks(f"{sent.key} was acknowledged at {queue}, offset {offset}, and is at {sorted(places)}")
             if len(places) > 1 and not sent.is_sent_twice:
                 self.breaks(f"{sent.key} of {sent.topic} was sent once and is stored at {sorted(places)}")
@@ -301,15 +323,15 @@ class Ledger:
     def check_index(self, all_sent: Iterable[Sent]) -> None:
         """A query by key finds each stored message, unless it had expired, and a power cut brought its file back."""
         for sent in all_sent:
-            for name, topic, queue_id, offset in self._found.get(sent.key, ()):
-                broker = self.running_broker(name)
+            for queue, offset in self._found.get(sent.key, ()):
+                broker = self.running_broker(queue.broker_name)
                 if (
                     broker is not None
-                    and self._begins.get(rmq.MessageQueue(topic, name, queue_id), 0) <= offset
-                    and not broker.store.find_by_key(topic, sent.key, 64, 0, 1 << 62).physical_offsets
+                    and self._largest_begin(queue) <= offset
+                    and not broker.store.find_by_key(queue.topic, sent.key, 64, 0, 1 << 62).physical_offsets
                     and not broker.store.undispatched_bytes
                 ):
-                    self.breaks(f"the index of {name} lacks {sent.key} of {topic}")
+                    self.breaks(f"the index of {queue.broker_name} lacks {sent.key} of {queue.topic}")
 
 
 def _numbers(config: TopicConfig | None) -> tuple[int, int, int] | None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sprocketmq as rmq
-from sprocketmq.testing.simulation.users.calls import check_tasks, ended_in, forever, started
 from sprocketmq.testing.simulation.users.group import ALL, CONSUME_TIMEOUT_MS, Call, Group
+from sprocketmq.testing.simulation.users.user import User
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
@@ -40,60 +41,54 @@ _ODD: Final[tuple[type[BaseException], ...]] = (
 )
 
 
-class Member:
-    """One life of a member; ``run`` is its host's program."""
+class Member(User):
+    """``run`` is its host's program."""
 
     subscribes: ClassVar[bool] = True
 
-    def __init__(self, users: RandomUsers, group: Group, here: Here) -> None:
-        self.users, self.group, self.here, self.rng, self.loop = users, group, here, here.rng, here.world.loop
-        self.process = here.host.process
+    def __init__(self, group: Group, users: RandomUsers, here: Here) -> None:
+        super().__init__(users, here)
+        self.group = group
         self.consumer: Any = None
-        self._paused_s = self._left_s = float("inf")
+        self._paused_s = self._left_s = math.inf
         self._left_topic = ""
         self._producer: rmq.AsyncProducer | None = None
-        self._is_shut = False  # by its listener
-
-    @property
-    def has(self) -> frozenset[str]:
-        return self.users.features
 
     async def run(self) -> None:
         group, rng = self.group, self.rng
         while not self.users.is_over:
             self.consumer = self._made()
             group.leaving.discard(self.here.name)
-            self._paused_s = self._left_s = float("inf")
-            self._is_shut = False
-            group.changed_s, tasks = self.loop.time(), self.here.world.unfinished(self.here.host)
-            if not await started(self.consumer, self.here, lambda: self.users.is_over):
+            self._is_shut = False  # by its listener
+            group.changes()
+            tasks = self.world.unfinished(self.here.host)
+            if not await self.started(self.consumer, lambda: self.users.is_over):
                 break
-            self.here.world.note(f"{self.here.name} consumes")
-            group.changed_s = self.loop.time()
+            self.world.note(f"{self.here.name} consumes")
+            group.changes()
             await self._stay(self.loop.time() + rng.expovariate(1 / self.users.stay_s) * self.users.pace)
             await self._leave(self.consumer)
             if self._producer is None:
-                await check_tasks(self.users.ledger, self.here, tasks)
+                await self.check_tasks(tasks)
             if not self.users.is_over:
                 await self.users.pause(rng.expovariate(1 / 10))
         if self._producer is not None:
             await self._leave(self._producer)
-        self.users.ended(self.here)
-        await forever()
+        await self.ends()
 
     async def _leave(self, client: Any) -> None:
-        self.group.changed_s = self.loop.time()
+        self.group.changes()
         self.group.leaving.add(self.here.name)
         await self._shut_down("shutdown", client)
-        self.here.world.note(f"{self.here.name} has left")
-        self.group.changed_s = self.loop.time()
+        self.world.note(f"{self.here.name} has left")
+        self.group.changes()
 
     async def _shut_down(self, what: str, client: Any, call: Call | None = None) -> None:
         """At once if there is nothing to wait for. ``call``: the listener call that does it."""
-        ledger, began_s = self.users.ledger, self.loop.time()
+        ledger, began_s = self.ledger, self.loop.time()
         is_idle = self.group.is_idle_at(self.here, call)
         try:
-            await ended_in(SHUTDOWN_MS, ledger, self.here, what, client.shutdown())
+            await self.ended_in(SHUTDOWN_MS, what, client.shutdown())
         finally:
             took_s = self.loop.time() - began_s
             if took_s > _AT_ONCE_S and is_idle and ledger.is_calm_since(began_s - _PAUSE_S):
@@ -130,7 +125,7 @@ class Member:
             return CONSUME_TIMEOUT_MS / 1000 * 1.5
         return 30 if rng.random() < 0.005 else rng.expovariate(1 / rng.choice(self.users.listener_s))
 
-    def _failure(self, call: Call | None) -> BaseException:
+    def _failure(self, call: Call) -> BaseException:
         rng, kind = self.rng, self.rng.random()
         if "dead letters" in self.has and kind < 0.1:
             self.group.fails(call, is_dead=True)
@@ -142,75 +137,66 @@ class Member:
             return rng.choice(_ODD)()
         return ValueError("this listener fails now and then")
 
-    def _check_wanted_now(self, call: Call | None) -> None:
-        if call is None:
-            return
+    def _check_wanted_now(self, call: Call) -> None:
         since_s = call.sent.began_s
         if since_s > self._paused_s + _PAUSED_S:
-            self.users.ledger.breaks(f"{self.here.name} is paused since {self._paused_s:.0f} s and got {call.sent.key}")
-        if call.queue[1] == self._left_topic and since_s > self._left_s + _PAUSED_S:
-            self.users.ledger.breaks(f"{self.here.name} has unsubscribed {self._left_topic} and got {call.sent.key}")
+            self.ledger.breaks(f"{self.here.name} is paused since {self._paused_s:.0f} s and got {call.sent.key}")
+        if call.queue.topic == self._left_topic and since_s > self._left_s + _PAUSED_S:
+            self.ledger.breaks(f"{self.here.name} has unsubscribed {self._left_topic} and got {call.sent.key}")
 
-    async def _reply(self, request: rmq.MessageExt, call: Call | None) -> None:
-        began_s = self.loop.time()
-        asker = call.sent.asker if call is not None else None
+    async def _reply(self, request: rmq.MessageExt, call: Call) -> None:
+        since_s, asker = self.loop.time() - REQUESTS_AFTER_S, call.sent.asker
         try:
             producer = await self._started_producer()
             await producer.reply(request, b"re:" + request.body)
         except rmq.RocketMQError as error:  # who asked is gone
-            self.here.world.note(f"{self.here.name} cannot reply: {type(error).__name__}")
-            if call is None or asker is None or asker.is_dead:
+            self.note(" cannot reply", error)
+            if asker is None or asker.is_dead:
                 return
-            since_s = began_s - REQUESTS_AFTER_S
-            is_promised = call.sent.asker is asker and self.users.ledger.is_calm_since(since_s)
+            is_promised = call.sent.asker is asker and self.ledger.is_calm_since(since_s)
             if is_promised or (isinstance(error, rmq.RequestTimeout) and self._reaches(asker, call, since_s, error)):
-                self.users.ledger.breaks(f"{self.here.name} cannot reply, and {asker.host} waits for it: {error}")
+                self.ledger.breaks(f"{self.here.name} cannot reply, and {asker.host} waits for it: {error}")
 
     def _reaches(self, asker: Process, call: Call, since_s: float, error: rmq.RequestTimeout) -> bool:
         """Whether nothing is between the broker that did not answer and this host, nor between it and who has asked over a connection
         that works."""
-        world, network = self.here.world, self.here.world.network
-        broker = next(host for host in world.brokers if host.name == call.queue[0])
+        ledger, network = self.ledger, self.world.network
+        broker = ledger.host_of(call.queue.broker_name)
         return (
             error.address.startswith(f"{broker.address}:")
-            and call.queue[1] != self.group.retry_topic
-            and "narrow" not in world.sky.kinds
-            and not self.users.ledger.has_restarted(broker.name, since_s)
-            and not world.sky.had_disk_trouble(broker, since_s)
-            and not any(
-                network.was_walled(one.host, since_s) or one.frozen_ms_since(since_s) or one.was_deaf_since(since_s)
-                for one in (broker.process, asker, self.process)
-            )
+            and call.queue.topic != self.group.retry_topic
+            and "narrow" not in self.world.sky.kinds
+            and not ledger.has_restarted(broker.name, since_s)
+            and not self.world.sky.had_disk_trouble(broker, since_s)
+            and not any(ledger.was_cut_off(host, since_s) for host in (broker, asker.host, self.here.host))
             and not network.times_forgotten(self.here.host, broker, since_s)
             and not network.times_forgotten(asker.host, broker, call.sent.began_s)
         )
 
-    async def _call_back(self, call: Call | None) -> None:
+    async def _call_back(self, call: Call) -> None:
         """What a listener calls of its own clients."""
-        rng, ledger = self.rng, self.users.ledger
+        rng, ledger = self.rng, self.ledger
         what = rng.choice(["send", "shutdown", "pause", "rebalance", "persist"])
-        try:
+        with self.noting(f"{what} in a listener"):
             if what == "send":
                 sent, message = ledger.attempt(rng.choice(ledger.topics), rng)
                 producer = await self._started_producer()
                 ledger.acknowledged(sent, await producer.send(message))
             elif what == "shutdown" and not self.users.is_over:
                 self._is_shut = True
-                self.group.changed_s = self.loop.time()
+                self.group.changes()
                 self.group.leaving.add(self.here.name)
                 # It cannot know that who iterates is who calls, and gives him time to settle.
                 own_call = None if "iterating" in self.group.kind else call
                 await self._shut_down("a listener's shutdown", self.consumer, own_call)
             elif what == "pause":
                 self.consumer.pause()
-                if self._paused_s == float("inf"):
+                if self._paused_s == math.inf:
                     self.consumer.resume()
             elif what == "rebalance":
                 await self.consumer.rebalance_now()
             elif what == "persist":
                 await self.consumer.persist_offsets()
-        except rmq.RocketMQError as error:
-            self.here.world.note(f"{self.here.name}: {what} in a listener: {type(error).__name__}")
 
     async def _started_producer(self) -> rmq.AsyncProducer:
         if self._producer is None:
@@ -235,7 +221,7 @@ class Member:
         self.consumer.pause()
         self._paused_s = self.loop.time()
         await self._while(self.rng.expovariate(1 / _PAUSE_S))
-        self._paused_s = float("inf")
+        self._paused_s = math.inf
         if not self._is_shut:
             self.consumer.resume()
 
@@ -246,12 +232,12 @@ class Member:
 
     async def _resubscribe(self) -> None:
         self._left_topic = self.rng.choice(sorted(self.group.filters))
-        self.group.changed_s = self.loop.time()
+        self.group.changes()
         await self._unsubscribe(self._left_topic)
         self._left_s = self.loop.time()
         await self._while(self.rng.expovariate(1 / _PAUSE_S))
-        self._left_s = float("inf")
-        self.group.changed_s = self.loop.time()
+        self._left_s = math.inf
+        self.group.changes()
         await self._subscribe(self._left_topic)
 
     async def _subscribe(self, topic: str) -> None:
@@ -271,7 +257,7 @@ class PushMember(Member):
             options = {
                 "message_model": rmq.MessageModel.BROADCASTING,
                 "instance_name": self.here.name,
-                "local_offset_store_dir": self.users.dir_of(self.here),
+                "local_offset_store_dir": self.world.dir_of(self.here.host),
             }
         consumer = self.here.push_consumer(
             group.name,
@@ -336,14 +322,13 @@ class Guest(PushMember):
         while not self.users.is_ending:
             await self.users.pause(self.rng.expovariate(1 / 20))
             self.consumer = self._made()
-            self.group.changed_s = self.loop.time()
-            if not await started(self.consumer, self.here, lambda: self.users.is_ending):
+            self.group.changes()
+            if not await self.started(self.consumer, lambda: self.users.is_ending):
                 break
-            self.group.changed_s = self.loop.time()
+            self.group.changes()
             await self.users.pause(self.rng.expovariate(1 / 10))
             await self._leave(self.consumer)
-        self.users.ended(self.here)
-        await forever()
+        await self.ends()
 
     def _made(self) -> rmq.AsyncPushConsumer:
         consumer = self.here.push_consumer(self.group.name, allocate_strategy=_no_queue)
@@ -411,7 +396,7 @@ class IteratorMember(PushMember):
         try:
             verdict()
         except rmq.ClosedError:  # delivered again
-            self.here.world.note(f"{self.here.name} settles after its shutdown")
+            self.world.note(f"{self.here.name} settles after its shutdown")
 
 
 class PullMember(Member):
@@ -442,13 +427,12 @@ class PullMember(Member):
     async def _poll(self) -> None:
         timeout_ms = self.rng.choice([0, 100, 5_000])
         polled = self.consumer.poll(self.rng.choice([1, 32]), timeout_ms=timeout_ms)
-        messages = await ended_in(timeout_ms + 1_000, self.users.ledger, self.here, "a poll", polled)
+        messages = await self.ended_in(timeout_ms + 1_000, "a poll", polled)
         polled_s = self.loop.time()
         for message in messages:
             call = self.group.begins(self.here, message)
             self._check_polled(call)
-            if call is not None:
-                call.began_s = polled_s  # another member may have its queue by now
+            call.began_s = polled_s  # another member may have its queue by now
             await asyncio.sleep(self.rng.expovariate(1 / min(self.users.listener_s[0], _POLLED_S)))
             self.group.finishes(call)
         if not timeout_ms:
@@ -456,14 +440,14 @@ class PullMember(Member):
         if self._commits and self.rng.random() < 0.3:
             await self._try("commit", self.consumer.commit())
 
-    def _check_polled(self, call: Call | None) -> None:
+    def _check_polled(self, call: Call) -> None:
         self._check_wanted_now(call)
 
     async def _try(self, what: str, call: Any) -> bool:
         try:
-            await ended_in(30_000, self.users.ledger, self.here, what, call)
+            await self.ended_in(30_000, what, call)
         except rmq.RocketMQError as error:
-            self.here.world.note(f"{self.here.name}: {what}: {type(error).__name__}")
+            self.note(f": {what}", error)
             return False
         return True
 
@@ -518,7 +502,7 @@ class AssignedMember(PullMember):
 
     async def _poll(self) -> None:
         if self._is_old:
-            self.group.changed_s = self.loop.time()
+            self.group.changes()
             await self._joined()
         if "seeks" in self.has and self.rng.random() < 0.02:
             await self._seek()
@@ -528,7 +512,7 @@ class AssignedMember(PullMember):
         queue = self.rng.choice(self._queues)
         position = self.consumer.positions.get(queue, 0)
         offset = self.rng.randint(max(0, position - 20), max(0, position))
-        self.group.changed_s = self.group.moved_s = self.loop.time()
+        self.group.moves()
 
         async def seek() -> None:
             await self.consumer.seek(queue, offset)
@@ -538,11 +522,8 @@ class AssignedMember(PullMember):
 
         await self._try(f"seek of {queue} to {offset}", seek())
 
-    def _check_polled(self, call: Call | None) -> None:
+    def _check_polled(self, call: Call) -> None:
         super()._check_polled(call)
-        if call is None:
-            return
-        queue = rmq.MessageQueue(call.queue[1], call.queue[0], call.queue[2])
-        sought = self._sought.pop(queue, None)
+        sought = self._sought.pop(call.queue, None)
         if sought is not None and call.offset != sought:
             self.group.check_skipped(call.queue, sought, call.offset)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.testing.simulation.loop import SimulationError
@@ -27,6 +26,7 @@ from sprocketmq.testing.simulation.users.sender import Sender
 from sprocketmq.testing.simulation.users.watch import Watch
 
 if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.network import Host
     from sprocketmq.testing.simulation.world import Here, World
 
 FEATURES: Final = (
@@ -83,8 +83,12 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "seeks": ("assigned",),
 }
 # Brokers forget members and connections of which they have heard nothing for 120 s, and look for them every 10 s.
-CALM_AFTER_MS: Final = 150_000
-KINDS: Final[dict[str, type[Member]]] = {
+_CALM_AFTER_MS: Final = 150_000
+_AFTER_MS: Final = 60 * 60_000
+_PROOFS_MS: Final = 10 * 60_000
+_COMMITTED_MS: Final = 30 * 60_000  # what was delivered again is still being handled
+_FORGOTTEN_MS: Final = 4 * 60_000  # brokers wait for 120 s for what has lost its power
+_MEMBERS: Final[dict[str, type[Member]]] = {
     "concurrent": PushMember,
     "orderly": PushMember,
     "iterating": IteratorMember,
@@ -96,8 +100,7 @@ KINDS: Final[dict[str, type[Member]]] = {
 
 
 class RandomUsers:
-    """``messages``: how many are sent. ``pace``: how many times as long users wait and stay. ``features``: some of
-    :data:`FEATURES`; None draws them. Call it as the program of
+    """``messages``: how many are sent. ``pace``: how many times as long users wait and stay. Call it as the program of
     :func:`simulate`, with brokers of :attr:`CONFIG`."""
 
     CONFIG: ClassVar[dict[str, str]] = {
@@ -108,17 +111,13 @@ class RandomUsers:
         "transactionTimeOut": "3000",
         "transactionCheckMax": "10000",
     }
-    AFTER_MS: ClassVar[float] = 60 * 60_000
-    PROOFS_MS: ClassVar[float] = 10 * 60_000
-    COMMITTED_MS: ClassVar[float] = 30 * 60_000  # what was delivered again is still being handled
-    SHUTDOWN_MS: ClassVar[float] = SHUTDOWN_MS
-    FORGOTTEN_MS: ClassVar[float] = 4 * 60_000  # brokers wait for 120 s for what has lost its power
 
     world: World
     ledger: Ledger
+    _watch: Watch
 
-    def __init__(self, messages: int = 400, features: Collection[str] | None = None, pace: float = 1) -> None:
-        self._messages, self._features, self.pace = messages, features, pace
+    def __init__(self, messages: int = 400, pace: float = 1) -> None:
+        self._messages, self.pace = messages, pace
         self.features: frozenset[str] = frozenset()
         self.groups: list[Group] = []
         self.members: dict[str, Member] = {}  # by host
@@ -127,10 +126,10 @@ class RandomUsers:
         self.is_ending = False  # all is sent; from now on users only finish
         self.is_over = False
         self.is_calm = False  # the trouble is over, and so are its effects
-        self._sending: set[str] = set()  # hosts
-        self._unproved: set[str] = set()
-        self._ended: set[str] = set()
-        self._hosts: list[Any] = []
+        self._hosts: list[Host] = []
+        self.sending: set[str] = set()  # names of hosts
+        self.unproved: set[str] = set()
+        self.ended: set[str] = set()
         self._open: list[tuple[Group, Sent]] = []  # what groups have not finished
         self._unstored: list[Sent] = []
 
@@ -144,7 +143,7 @@ class RandomUsers:
                 features.append("retention")
             lacking = [needs for name, needs in _NEEDS.items() if name in features and not {*needs} & {*features}]
             features = draws.keep("features", [*features, *(rng.choice(needs) for needs in lacking)])
-        self.features = frozenset(features if self._features is None else self._features)
+        self.features = frozenset(features)
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)
         self.ledger.expires = "retention" in self.features
@@ -152,18 +151,21 @@ class RandomUsers:
         self.stay_s = draws.choice("stay_s", [10_000.0, 60.0, 30.0])
         await self._make_topics()
         for number in range(draws.number("producers", 1, 2)):
-            self._sending.add(f"producer-{number}")
-            self._unproved.add(f"producer-{number}")
-            self._hosts.append(world.start(f"producer-{number}", lambda here: Sender(self, here).run()))
+            self.sending.add(f"producer-{number}")
+            self._start(f"producer-{number}", Sender)
+        self.unproved = set(self.sending)
         self._make_groups()
-        if {"resets", "queue changes", "doomed topics", "reads", "retention", "doomed groups"} & self.features:
-            self._hosts.append(world.start("admin", lambda here: Admin(self, here).run()))
-        watch = Watch(self)
-        watching = asyncio.ensure_future(watch.run())
+        if Admin.ACTS.keys() & self.features:
+            self._start("admin", Admin)
+        self._watch = Watch(self)
+        watching = asyncio.ensure_future(self._watch.run())
         watching.add_done_callback(partial(world.fail_with, whose="the watch"))
-        await self._until(lambda: not self._sending, 4 * 3_600_000 * self.pace, "the producers end")
-        await self._end(watch)
+        await self._until(lambda: not self.sending, 4 * 3_600_000 * self.pace, "the producers end")
+        await self._end()
         watching.cancel()
+
+    def _start(self, name: str, program: Callable[[RandomUsers, Here], Sender | Admin | Member]) -> None:
+        self._hosts.append(self.world.start(name, lambda here: program(self, here).run()))
 
     async def _make_topics(self) -> None:
         draws = self.world.draws
@@ -179,28 +181,19 @@ class RandomUsers:
 
     def _make_groups(self) -> None:
         draws = self.world.draws
-        drawn = [kind for kind in KINDS if kind in self.features] or ["concurrent"]
+        drawn = [kind for kind in _MEMBERS if kind in self.features] or ["concurrent"]
         for number, kind in enumerate(draws.stream("groups").sample(drawn, min(3, len(drawn)))):
+            name = f"group-{number}"
+            topics = [topic for topic in self.ledger.topics if kind != "assigned" or topic not in self.ledger.doomed]
             group = Group(
-                self.ledger,
-                f"group-{number}",
-                kind,
-                self._filters(
-                    draws.stream(f"filters of group-{number}"),
-                    [topic for topic in self.ledger.topics if kind != "assigned" or topic not in self.ledger.doomed],
-                ),
-                retries=2 if "dead letters" in self.features and kind in ("concurrent", "iterating") else None,
+                self.ledger, self.features, name, kind, self._filters(draws.stream(f"filters of {name}"), topics)
             )
-            group.is_prompt = kind in ("concurrent", "iterating", "orderly") and not (
-                {"pauses", "subscriptions", "callbacks"} & self.features
-            )
-            group.may_time_out = "timeouts" in self.features and kind in ("concurrent", "iterating")
             self.groups.append(group)
-            for member in range(1 if kind == "assigned" else draws.number(f"members of {group.name}", 1, 3)):
-                group.members.append(f"{group.name}-{member}")
-                self._hosts.append(self.world.start(group.members[-1], partial(self._join, group)))
+            for member in range(1 if kind == "assigned" else draws.number(f"members of {name}", 1, 3)):
+                group.members.append(f"{name}-{member}")
+                self._start(group.members[-1], partial(self._member, group))
             if "guests" in self.features and kind == "concurrent":
-                self._hosts.append(self.world.start(f"{group.name}-guest", partial(self._visit, group)))
+                self._start(f"{name}-guest", partial(Guest, group))
 
     def _filters(self, rng: random.Random, topics: list[str]) -> dict[str, Filter]:
         topics = rng.sample(topics, min(len(topics), rng.randint(1, 2)))
@@ -208,12 +201,9 @@ class RandomUsers:
             topic: drawn_filter(rng) if "filters" in self.features and rng.random() < 0.7 else ALL for topic in topics
         }
 
-    async def _join(self, group: Group, here: Here) -> None:
-        member = self.members[here.name] = KINDS[group.kind](self, group, here)
-        await member.run()
-
-    async def _visit(self, group: Group, here: Here) -> None:
-        await Guest(self, group, here).run()
+    def _member(self, group: Group, users: RandomUsers, here: Here) -> Member:
+        member = self.members[here.name] = _MEMBERS[group.kind](group, users, here)
+        return member
 
     # -- asked by users ----------------------------------------------------------------------------------------------------------
 
@@ -230,35 +220,15 @@ class RandomUsers:
     @property
     def answered_topics(self) -> list[str]:
         """Topics whose requests somebody answers."""
-        answering = [
-            group
-            for group in self.groups
-            if "requests" in self.features
-            and "blocking" not in self.features
-            and group.kind in ("concurrent", "iterating")
-        ]
-        return sorted(
-            {topic for group in answering for topic, wanted in group.filters.items() if wanted is ALL}
-            - self.ledger.doomed
-        )
-
-    def has_proved(self, here: Here) -> None:
-        self._unproved.discard(here.name)
-
-    def has_sent(self, here: Here) -> None:
-        self._sending.discard(here.name)
-
-    def ended(self, here: Here) -> None:
-        """The program of a host has nothing more to do."""
-        self._ended.add(here.name)
-
-    def dir_of(self, here: Here) -> Path:
-        """A directory that outlives the processes of a host."""
-        return self.world.dir_of(here.host)
+        if "requests" not in self.features or "blocking" in self.features:
+            return []
+        filters = [group.filters for group in self.groups if group.is_concurrent]
+        topics = {topic for each in filters for topic, wanted in each.items() if wanted is ALL}
+        return sorted(topics - self.ledger.doomed)
 
     # -- the end -----------------------------------------------------------------------------------------------------------------
 
-    async def _end(self, watch: Watch) -> None:
+    async def _end(self) -> None:
         world, ledger = self.world, self.ledger
         self.is_ending = True
         world.sky.clear()
@@ -266,29 +236,27 @@ class RandomUsers:
         await world.all_up()
         ledger.calms_down()
         await self._finish()
-        await world.sleep(max(0.0, CALM_AFTER_MS - (world.loop.time() - ledger.calm_from_s) * 1000))
+        await world.sleep(max(0.0, _CALM_AFTER_MS - (world.loop.time() - ledger.calm_from_s) * 1000))
         await self._finish()  # what was sent meanwhile
         self.is_calm = True
-        await self._until(lambda: not self._unproved, self.PROOFS_MS, "producers have proved that all is well")
+        await self._until(lambda: not self.unproved, _PROOFS_MS, "producers have proved that all is well")
         await self._finish()
         ledger.check_stored()
-        await self._until(ledger.is_indexed, self.AFTER_MS, "every record is in the index")
+        await self._until(ledger.is_indexed, _AFTER_MS, "every record is in the index")
         ledger.check_index(ledger.sent.values())
-        await self._until(
-            lambda: not self._uncommitted(), self.COMMITTED_MS, "the progress of every group is committed"
-        )
-        watch.check_progress()
-        await watch.check_quiet()
+        await self._until(lambda: not self._uncommitted(), _COMMITTED_MS, "the progress of every group is committed")
+        self._watch.check_progress()
+        await self._watch.check_quiet()
         self.is_over = True
-        await self._until(self._has_ended, self.SHUTDOWN_MS, "every user has ended, and no task is left")
+        await self._until(self._has_ended, SHUTDOWN_MS, "every user has ended, and no task is left")
         await self._until(
-            lambda: not watch.left(), self.FORGOTTEN_MS, "brokers and processes forget users who have left"
+            lambda: not self._watch.left(), _FORGOTTEN_MS, "brokers and processes forget users who have left"
         )
 
     async def _finish(self) -> None:
         self._open = [(group, sent) for group in self.groups for sent in self.ledger.sent.values()]
         self._unstored = [*self.ledger.sent.values()]
-        await self._until(self._is_done, self.AFTER_MS, "every group finishes every acknowledged message")
+        await self._until(self._is_done, _AFTER_MS, "every group finishes every acknowledged message")
 
     async def _until(self, condition: Any, limit_ms: float, what: str) -> None:
         def holds() -> bool:
@@ -306,20 +274,17 @@ class RandomUsers:
 
     def _missing(self) -> list[str]:
         lacks = [f"{group} lacks {sent.key} of {sent.topic} at {sent.places}" for group, sent in self._open[:10]]
-        asleep = [host.name for host in self._hosts if host.name not in self._ended] if self.is_over else []
-        tasks = (
-            [f"{host}: {task!r}" for host in self._hosts for task in self.world.unfinished(host)[1:4]]
-            if self.is_over
-            else []
-        )
-        left = Watch(self).left() if self.is_over else []
         unstored = [f"{sent.key} of {sent.topic} is not stored" for sent in self._unstored[:10]]
-        return [*lacks, f"{len(self._open)} in all", *self._uncommitted()[:10], *unstored, *asleep, *tasks, *left]
+        missing = [*lacks, f"{len(self._open)} in all", *self._uncommitted()[:10], *unstored]
+        if self.is_over:
+            missing += [host.name for host in self._hosts if host.name not in self.ended]
+            missing += [f"{host}: {task!r}" for host in self._hosts for task in self.world.unfinished(host)[1:4]]
+            missing += self._watch.left()
+        return missing
 
     def _is_done(self) -> bool:
         for group in self.groups:
             group.dead_letters()
-        self.ledger.note_lives()
         self.ledger.look()
         self._open = [(group, sent) for group, sent in self._open if group.lacks(sent)]
         self._unstored = [sent for sent in self._unstored if not self.ledger.is_stored(sent)]
@@ -330,17 +295,14 @@ class RandomUsers:
         for group in self.groups:
             if group.broadcasts:
                 continue
-            for broker in self.ledger.brokers():
-                for topic, queue_id in broker.store.queues():
-                    if topic not in group.filters or topic in self.ledger.doomed:
-                        continue
-                    end = broker.store.max_offset(topic, queue_id)
-                    committed = broker.offsets.query(group.name, topic, queue_id)
+            for broker, queue in self.ledger.queues():
+                if queue.topic in group.filters:
+                    end = broker.store.max_offset(queue.topic, queue.queue_id)
+                    committed = broker.offsets.query(group.name, queue.topic, queue.queue_id)
                     if end and committed != end:
-                        where = f"{topic}/{broker.config.broker_name}/{queue_id}"
-                        found.append(f"{group} has committed {committed} of {where}, which ends at {end}")
+                        found.append(f"{group} has committed {committed} of {queue}, which ends at {end}")
         return found
 
     def _has_ended(self) -> bool:
         """Nothing runs in the processes of users but their programs, which sleep."""
-        return all(host.name in self._ended and len(self.world.unfinished(host)) == 1 for host in self._hosts)
+        return all(host.name in self.ended and len(self.world.unfinished(host)) == 1 for host in self._hosts)

@@ -6,14 +6,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import SendMessageContext
 from sprocketmq.core.retry.retry_schedule import DelayLevels
-from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
 from sprocketmq.testing.simulation.users.ledger import Ledger, Sent
-from sprocketmq.testing.simulation.users.member import REQUESTS_AFTER_S
+from sprocketmq.testing.simulation.users.member import REQUESTS_AFTER_S, SHUTDOWN_MS
+from sprocketmq.testing.simulation.users.user import User
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.users.random_users import RandomUsers
@@ -43,66 +43,52 @@ class Tries:
                 self._ledger.sent[message.keys[0]].is_sent_twice = True
 
 
-class Sender:
-    """One life of a producer's program."""
+class Sender(User):
+    """``KINDS``: what it does, by the features that ask for it."""
 
     def __init__(self, users: RandomUsers, here: Here) -> None:
-        self.users, self.ledger, self.here, self.rng = users, users.ledger, here, here.rng
+        super().__init__(users, here)
         self._ends: dict[rmq.MessageQueue, int] = {}  # of what was acknowledged one after the other
         self._producer: Any = None
         self._notes_tries = self.rng.random() < 0.5
-        kinds: dict[str, Callable[[], Awaitable[None]]] = {
-            "batches": self._batch,
-            "ordered": self._ordered,
-            "delays": self._delayed,
-            "timers": self._timed,
-            "one-way": self._one_way,
-            "futures": self._futures,
-            "transactions": self._transaction,
-            "requests": self._request,
-            "big": self._flood,
-        }
-        self._kinds = [send for name, send in kinds.items() if name in users.features]
+        self._kinds = [send for name, send in self.KINDS.items() if name in self.has]
 
     async def run(self) -> None:
         rng, users = self.rng, self.users
-        options: dict[str, Any] = {"auto_batch": "auto-batches" in users.features and rng.random() < 0.5}
-        if "transactions" in users.features:
+        batches = "auto-batches" in self.has and rng.random() < 0.5
+        if "transactions" in self.has:
             self._producer = self.here.transaction_producer("producers", check=self._check, topics=users.ledger.topics)
         else:
-            self._producer = self.here.producer("producers", **options)
+            self._producer = self.here.producer("producers", auto_batch=batches)
         if self._notes_tries:
             self._producer.add_hook(Tries(self.ledger))
-        await started(self._producer, self.here)
+        await self.started(self._producer)
         while not users.all_sent:
-            send = rng.choice(self._kinds) if self._kinds and rng.random() < 0.5 else self._single
-            try:
-                await send()
-            except rmq.RocketMQError as error:
-                self.here.world.note(f"{self.here.name}: {send.__name__[1:]}: {type(error).__name__}")
+            send = rng.choice(self._kinds) if self._kinds and rng.random() < 0.5 else Sender._single
+            with self.noting(send.__name__[1:]):
+                await send(self)
             await users.pause(rng.expovariate(rng.choice([0.7, 5, 50])))
-        users.has_sent(self.here)
+        users.sending.discard(self.here.name)
         while not users.is_calm and not users.is_over:  # it answers checks of transactions, too
             await asyncio.sleep(1)
             if rng.random() < 0.2:
                 await self._ask()
         await self._prove()
-        users.has_proved(self.here)
+        users.unproved.discard(self.here.name)
         while not users.is_over:  # noqa: ASYNC110
             await asyncio.sleep(1)
-        await ended_in(users.SHUTDOWN_MS, self.ledger, self.here, "shutdown", self._producer.shutdown())
-        users.ended(self.here)
-        await forever()
+        await self.ended_in(SHUTDOWN_MS, "shutdown", self._producer.shutdown())
+        await self.ends()
 
     def _new(self, topic: str | None = None, **more: Any) -> tuple[Sent, rmq.Message]:
         topic = topic or self.rng.choice(self.ledger.topics)
-        is_big = "big" in self.users.features and not self.users.is_calm
+        is_big = "big" in self.has and not self.users.is_calm
         sent, message = self.ledger.attempt(topic, self.rng, big=is_big, **more)
         sent.is_sent_twice = not self._notes_tries and not self.ledger.is_calm_since(sent.began_s)
         return sent, message
 
     async def _ended(self, call: Awaitable[Any], limit_ms: float = SEND_LIMIT_MS) -> Any:
-        return await ended_in(limit_ms + _SOON_MS, self.ledger, self.here, "a send", call)
+        return await self.ended_in(limit_ms + _SOON_MS, "a send", call)
 
     def _acknowledged(self, sent: Sent, result: rmq.SendResult, index: int = 0) -> None:
         self.ledger.acknowledged(sent, result, index)
@@ -136,7 +122,7 @@ class Sender:
         self._acknowledged(sent, await self._ended(self._producer.send(message, **how)))
 
     async def _delayed(self) -> None:
-        levels = DelayLevels.parse(self.here.world.delay_levels)
+        levels = DelayLevels.parse(self.world.delay_levels)
         level = self.rng.randint(1, levels.max_level)
         sent, message = self._new(delay_level=level)
         delay_ms = levels.delay_ms(level)
@@ -152,21 +138,19 @@ class Sender:
         self._is_due(sent, sent.began_s + delay_ms / 1000)
         result = await self._ended(self._producer.send(message, **how))
         self.ledger.acknowledged(sent, result, is_at_place=False)
-        if "recalls" in self.users.features and result.recall_handle is not None and rng.random() < 0.5:
+        if "recalls" in self.has and result.recall_handle is not None and rng.random() < 0.5:
             await self._recall(sent, result.recall_handle)
 
     def _is_due(self, sent: Sent, due_s: float) -> None:
-        if not {"clocks", "drift"} & set(self.here.world.sky.kinds):
+        if not {"clocks", "drift"} & set(self.world.sky.kinds):
             sent.due_s = due_s
 
     async def _recall(self, sent: Sent, handle: str) -> None:
         await asyncio.sleep(self.rng.expovariate(1 / 5))
         sent.is_recalled = True  # perhaps, if it is not answered
-        began_s = self.here.world.loop.time()
         await self._ended(self._producer.recall(sent.topic, handle))
-        world = self.here.world
-        if world.is_sync_flush or "power" not in world.sky.kinds:  # else it may be lost
-            is_in_time = world.loop.time() < sent.due_s - _RECALL_S and began_s < sent.due_s - _RECALL_S
+        if self.world.is_sync_flush or "power" not in self.world.sky.kinds:  # else it may be lost
+            is_in_time = self.loop.time() < sent.due_s - _RECALL_S
             sent.is_gone = is_in_time and not sent.is_sent_twice  # another broker may have it, too
 
     async def _one_way(self) -> None:
@@ -199,19 +183,17 @@ class Sender:
 
     async def _ask(self) -> None:
         """For a while brokers may still push replies to connections that are dead."""
-        calm_s = self.here.world.loop.time() - self.ledger.calm_from_s
+        calm_s = self.loop.time() - self.ledger.calm_from_s
         if REQUESTS_AFTER_S <= calm_s < REQUESTS_AFTER_S + _REQUESTS_S:
             for topic in self.users.answered_topics[:1]:
-                try:
+                with self.noting("request"):  # who answers has other things to do
                     await self._request(topic)
-                except rmq.RocketMQError as error:  # as who answers has other things to do
-                    self.here.world.note(f"{self.here.name}: request: {type(error).__name__}")
 
     async def _request(self, topic: str | None = None, timeout_ms: int | None = None) -> None:
         answered = self.users.answered_topics
         sent, message = self._new(topic or (self.rng.choice(answered) if answered else None))
         timeout_ms = timeout_ms or self.rng.choice([1_000, 3_000, 10_000])
-        sent.asker = self.here.host.process
+        sent.asker = self.process
         try:
             reply = await self._ended(self._producer.request(message, timeout_ms=timeout_ms), timeout_ms)
         finally:
@@ -250,7 +232,7 @@ class Sender:
             self._producer.send_in_transaction(message, execute=execute), 2 * SEND_LIMIT_MS + 5_000
         )
         sent.is_acknowledged = sent.is_durable = result.status is rmq.SendStatus.SEND_OK
-        sent.is_durable &= self.here.world.is_sync_flush
+        sent.is_durable &= self.world.is_sync_flush
 
     def _decide(self, sent: Sent, rng: random.Random) -> State:
         """The local transaction, and what the producer says about it, which may be less than it knows."""
@@ -265,10 +247,20 @@ class Sender:
     async def _check(self, message: rmq.MessageExt) -> State:
         """What a producer's data says: none is of a transaction that has not begun, or whose process died in it."""
         sent = self.ledger.of(message)
-        if sent is None:
-            return State.UNKNOWN
         if not sent.is_transaction:
             self.ledger.breaks(f"{sent.key} is asked about, and is not of a transaction")
-        if sent.decision is None and self.here.world.loop.time() > sent.began_s + 60:
+        if sent.decision is None and self.loop.time() > sent.began_s + 60:
             sent.decision = State.ROLLBACK_MESSAGE
         return self._decide(sent, self.rng)
+
+    KINDS: ClassVar[dict[str, Callable[[Sender], Awaitable[None]]]] = {
+        "batches": _batch,
+        "ordered": _ordered,
+        "delays": _delayed,
+        "timers": _timed,
+        "one-way": _one_way,
+        "futures": _futures,
+        "transactions": _transaction,
+        "requests": _request,
+        "big": _flood,
+    }

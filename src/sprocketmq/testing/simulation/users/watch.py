@@ -8,10 +8,8 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker import Broker
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.store.files.mapped_file import MappedFile
-from sprocketmq.testing.simulation.network import Host
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -38,18 +36,16 @@ class Watch:
     def __init__(self, users: RandomUsers) -> None:
         self._users, self._ledger, self._world = users, users.ledger, users.world
         self._rng = users.world.draws.stream("watch")
-        self._begins: dict[tuple[str, int, str, int], int] = {}  # by broker, its boot, topic, queue id
         self._consume_s: dict[ClientInstance, float] = {}  # since when each instance has a consumer
 
     async def run(self) -> None:
         while not self._users.is_over:
             await asyncio.sleep(1)
-            self._ledger.note_lives()
             self._ledger.look()
             self._ledger.check_tables()
             self.check_progress()
             self._check_locks()
-            self._check_begins()
+            self._ledger.check_begins()
             self._check_index()
             self._check_heartbeats()
             self._check_space()
@@ -67,7 +63,7 @@ class Watch:
                     config = broker.topics.get(topic)
                     for queue_id in range(0 if config is None else config.read_queue_nums):
                         committed = broker.offsets.query(group.name, topic, queue_id)
-                        group.check_progress((name, topic, queue_id), committed)
+                        group.check_progress(MessageQueue(topic, name, queue_id), committed)
 
     def _check_index(self) -> None:
         """Ask for one message, also in the middle of a repair."""
@@ -80,9 +76,8 @@ class Watch:
         now_s = self._world.loop.time()
         for member in self._users.members.values():
             running = getattr(member.consumer, "_running", None)
-            if not member.group.orderly or running is None or not member.here.host.process.is_running:
-                continue
-            if member.here.host.process is not member.process:
+            is_there = member.process.is_running and member.process is member.here.host.process
+            if not member.group.orderly or running is None or not is_there:
                 continue
             for queue, process_queue in running.rebalancer.held().items():
                 if process_queue.dropped or not process_queue.lock.is_valid(member.here.host.clock.steady_ms()):
@@ -90,23 +85,6 @@ class Watch:
                 other = holders.setdefault((member.group.name, queue), member.here.name)
                 if other != member.here.name and not self._ledger.has_restarted(queue.broker_name, now_s - _LOCK_S):
                     self._ledger.breaks(f"{other} and {member.here.name} both hold the lock of {queue}")
-
-    def _check_begins(self) -> None:
-        """What has expired is not there again, unless a power cut undid the deletion of its file."""
-        for host in self._world.brokers:
-            broker, boots = self._world.running(host), self._world.disks[host].boots
-            if not isinstance(broker, Broker) or not broker.is_running:
-                continue
-            for topic, queue_id in broker.store.queues():
-                if topic not in self._ledger.topics or topic in self._ledger.doomed:
-                    continue
-                queue, begin = (host.name, boots, topic, queue_id), broker.store.min_offset(topic, queue_id)
-                if begin < self._begins.get(queue, 0):
-                    self._ledger.breaks(
-                        f"{topic}, queue {queue_id} of {host.name} begins at {begin}, and began at {self._begins[queue]}"
-                    )
-                self._begins[queue] = begin
-                self._ledger.note_begin(host.name, topic, queue_id, begin)
 
     def _check_heartbeats(self) -> None:
         """A broker hears of each client that consumes and can reach it. Of one that has left, it may still have a half-open connection, on
@@ -119,9 +97,10 @@ class Watch:
             if instance._loop is self._world.loop and instance._consumers
         }
         consume_s = {instance.client_id: begun_s for instance, begun_s in self._consume_s.items()}
-        for at in self._world.brokers:
-            broker = self._world.running(at)
-            if not isinstance(broker, Broker) or not broker.is_running or self._ledger.was_away(at.name, since_s):
+        for broker in self._ledger.brokers():
+            name = broker.config.broker_name
+            at = self._ledger.host_of(name)
+            if self._ledger.was_away(at, since_s):
                 continue
             heard_ms: dict[str, int] = {}
             for group in broker.consumers.groups.values():
@@ -135,12 +114,11 @@ class Watch:
                     silent_s > _HEARTBEATS_S
                     and client_id.endswith(f"{host.name}-{self._world.lives[host]}")
                     and host.process.is_running
-                    and not host.process.frozen_ms_since(since_s)
-                    and not network.was_walled(host, since_s)
+                    and not self._ledger.was_cut_off(host, since_s)
                     and network.times_forgotten(host, at, since_s) < 2  # one heartbeat each
                 ):
                     self._ledger.breaks(
-                        f"{broker.config.broker_name} has not heard of {client_id} for {silent_s:.0f} s, and nothing is between them"
+                        f"{name} has not heard of {client_id} for {silent_s:.0f} s, and nothing is between them"
                     )
 
     def _check_space(self) -> None:
@@ -203,24 +181,18 @@ class Watch:
 
     def left(self) -> list[str]:
         """What is left of users who have gone."""
-        found: list[str] = []
-        for host in (*self._world.brokers, self._world.namesrv):
-            server = self._world.running(host)
-            if isinstance(server, Broker):
-                found += self._left_at(host, server)
-        found += [
+        left = [
             f"the instance {instance.client_id}"
             for instance in ClientInstance._instances.values()
             if instance._loop is self._world.loop
         ]
-        return found
-
-    def _left_at(self, host: Host, broker: Broker) -> list[str]:
-        counts = {
-            "connections": broker.connection_count,
-            "parked pulls": len(broker.parked),
-            "locks": len(broker.locks),
-            "consumer groups": len(broker.consumers.groups),
-            "producer groups": len(broker.producers.groups),
-        }
-        return [f"{count} {what} at {host}" for what, count in counts.items() if count]
+        for broker in self._ledger.brokers():
+            counts = {
+                "connections": broker.connection_count,
+                "parked pulls": len(broker.parked),
+                "locks": len(broker.locks),
+                "consumer groups": len(broker.consumers.groups),
+                "producer groups": len(broker.producers.groups),
+            }
+            left += [f"{count} {what} at {broker.config.broker_name}" for what, count in counts.items() if count]
+        return left
