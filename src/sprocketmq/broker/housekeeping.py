@@ -61,10 +61,11 @@ class Housekeeping:
 
     def _close_silent_clients(self, steady_ms: int) -> None:
         broker, timeout_ms = self._broker, self._broker.config.channel_expired_timeout_ms
-        for connection in {
+        silent = [
             *broker.consumers.expired(steady_ms, timeout_ms),
             *broker.producers.expired(steady_ms, timeout_ms),
-        }:
+        ]
+        for connection in dict.fromkeys(silent):
             address, sentence = connection.remote_address, "%s sent no heartbeat for %d ms, its connection is closed"
             broker.troubles.failed("silent clients", sentence, address, timeout_ms, of=address)
             connection.close()

@@ -212,6 +212,16 @@ def test_producers_are_found_by_client_id_while_connected():
     assert table.groups == {}
 
 
+def test_silent_members_are_closed_in_the_order_in_which_they_came():
+    """Not by their places in memory: a seed of the simulator would be another run in each process."""
+    broker, members = new_broker(), [member(f"c{number}") for number in range(40)]
+    for one in members:
+        broker.consumers.register(one, data("g", "t"))
+        broker.producers.register(one, "p")
+    for table in (broker.consumers, broker.producers):
+        assert table.expired(120_001, 120_000) == [one.connection for one in members]
+
+
 @pytest.mark.parametrize("order", list(permutations(("arrives", "leaves", "closes"))), ids="-".join)
 @pytest.mark.parametrize("is_told_closed", [True, False], ids=["told", "half-open"])
 def test_the_old_connection_of_a_client_takes_nothing_from_its_new_one(order, is_told_closed):

@@ -311,4 +311,5 @@ class ProducerTable:
 
 
 def _expired(members: Iterable[Member], now_ms: int, timeout_ms: int) -> list[Connection]:
-    return list({member.connection for member in members if now_ms - member.last_update_ms > timeout_ms})
+    late = (member.connection for member in members if now_ms - member.last_update_ms > timeout_ms)
+    return list(dict.fromkeys(late))  # in the same order in each process
