@@ -152,7 +152,7 @@ def test_a_frozen_process_goes_on_where_it_was_and_a_dead_one_never_does(pair: P
 
 def test_bytes_arrive_in_order_whatever_the_pieces(pair: Pair) -> None:
     sent = [bytes([number % 251]) * (number * 37 % 5_000 + 1) for number in range(300)]
-    pair.network.weather.spike = 0.2
+    pair.network.spikes = 0.2
 
     async def work() -> None:
         await pair.connect()

@@ -20,8 +20,7 @@ import math
 import random
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, cast
 
@@ -32,6 +31,10 @@ from sprocketmq.wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE
 
 _WINDOW_BYTES: Final = 128 * 1024  # of one direction: under way, or in the receive buffer
 _FIRST_PORT: Final = 40_000
+_DELAY_MS: Final = (0.05, 0.5)
+_SPIKE_MS: Final = 400.0
+_BYTES_PER_S: Final = 100e6
+_PIECE_BYTES: Final = 64 * 1024  # the most that arrives at once
 _SYN_AGAIN_S: Final = 1.0
 _GIVEN_UP_S: Final = 924.6  # Linux: tcp_retries2
 _FLAG: Final = re.compile(rb'"flag":(\d+)')
@@ -45,7 +48,7 @@ class Process:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.is_running = True
-        self.is_frozen = self.is_dead = False
+        self.is_dead = False
         self._is_deaf, self._deaf_until_s = False, -math.inf
         self._postponed: list[asyncio.Handle] = []
         self._freezes: list[list[float]] = []  # began, ended
@@ -59,9 +62,9 @@ class Process:
 
     def freeze(self) -> None:
         """As SIGSTOP: its kernel still takes bytes and connections."""
-        if not self.is_frozen:
-            self._freezes.append([self.host.network.loop.time(), float("inf")])
-        self.is_frozen, self.is_running = True, False
+        if self.is_running:
+            self._freezes.append([self.host.network.loop.time(), math.inf])
+        self.is_running = False
 
     def stall(self, ms: float) -> None:
         """Stand still for a while after this callback: the system did not come back from a call."""
@@ -85,7 +88,7 @@ class Process:
 
     def end_stall(self) -> None:
         """The system is as quick as ever again: what it was asked for meanwhile is done."""
-        if self.is_frozen and self._stalled_until_s > self.host.network.loop.time():
+        if not self.is_running and self._stalled_until_s > self.host.network.loop.time():
             self._stalled_until_s = 0.0
             self.thaw()
 
@@ -100,10 +103,14 @@ class Process:
         """Whether it has stood still or read nothing, and does so no longer."""
         return self._deaf_until_s >= since_s or any(since_s <= end < math.inf for _, end in self._freezes)
 
+    def end(self) -> None:
+        self.thaw()
+        self.is_running, self.is_dead = False, True
+
     def thaw(self) -> None:
-        if self.is_frozen:
+        if not self.is_running and not self.is_dead:
             self._freezes[-1][1] = self.host.network.loop.time()
-        self.is_frozen, self.is_running = False, not self.is_dead
+            self.is_running = True
         postponed, self._postponed = self._postponed, []
         for handle in postponed:
             self.host.network.loop.again(handle)
@@ -139,8 +146,7 @@ class Host:
             end.vanish()
 
     def _end_process(self) -> None:
-        self.process.is_dead = True
-        self.process.thaw()
+        self.process.end()
         self.network.close_ports(self)
 
     def start_process(self) -> Process:
@@ -150,23 +156,13 @@ class Host:
         return self.process
 
 
-@dataclass
-class LinkWeather:
-    """What the network does to bytes. ``delay_ms``: the least and the most as a rule. ``spike``: the share of pieces that take up to
-    ``spike_ms``. ``piece_bytes``: the most that arrives at once."""
-
-    delay_ms: tuple[float, float] = (0.05, 0.5)
-    spike: float = 0.0
-    spike_ms: float = 400.0
-    bytes_per_s: float = 100e6
-    piece_bytes: int = 64 * 1024
-
-
 class Network:
+    """``spikes``: the share of pieces that take up to 400 ms."""
+
     def __init__(self, loop: SimulatedLoop, draws: Draws) -> None:
         self.loop, self.draws = loop, draws
         loop.network = self
-        self.weather = LinkWeather()
+        self.spikes = 0.0
         self._trace = hashlib.sha256()
         self.sent: Counter[tuple[Host, Host]] = Counter()  # writes and attempts to connect, from one to another
         self.unlike = b""  # a text of this run that another process has not: the path of its files
@@ -233,17 +229,16 @@ class Network:
         return waiting is not None
 
     def delay_s(self, sender: Host) -> float:
-        weather, rng = self.weather, sender.rng
-        if weather.spike and rng.random() < weather.spike:
-            return rng.uniform(weather.delay_ms[1], weather.spike_ms) / 1000
-        return rng.uniform(*weather.delay_ms) / 1000
+        rng = sender.rng
+        is_spike = self.spikes and rng.random() < self.spikes
+        return rng.uniform(*((_DELAY_MS[1], _SPIKE_MS) if is_spike else _DELAY_MS)) / 1000
 
     def reset_some_connection(self, rng: random.Random) -> bool:
         """Reset a connection that is drawn, at both ends. False: there is none."""
         end = self._some_end(rng)
         if end is not None:
-            end.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
-            end.peer.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+            end.reset_from_peer()
+            end.peer.reset_from_peer()
         return end is not None
 
     def forget_some_connection(self, rng: random.Random) -> bool:
@@ -400,12 +395,7 @@ class SimulatedTransport(asyncio.Transport):
         self._out.append(data)
         self._out_bytes += len(data)
         self._pump()
-        if self._out_bytes > self._high_bytes and not self._is_paused and self._protocol is not None:
-            self._is_paused = True
-            self._protocol.pause_writing()
-
-    def writelines(self, pieces: Iterable[Any]) -> None:
-        self.write(b"".join(pieces))
+        self._pause_if_full()
 
     def get_write_buffer_size(self) -> int:
         return self._out_bytes
@@ -413,12 +403,12 @@ class SimulatedTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high_bytes = 64 * 1024 if high is None else high
         self._low_bytes = self._high_bytes // 4 if low is None else low
+        self._pause_if_full()
+
+    def _pause_if_full(self) -> None:
         if self._out_bytes > self._high_bytes and not self._is_paused and self._protocol is not None:
             self._is_paused = True
             self._protocol.pause_writing()
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        return self._low_bytes, self._high_bytes
 
     @property
     def owes_answers(self) -> bool:
@@ -438,13 +428,6 @@ class SimulatedTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
-    def can_write_eof(self) -> bool:
-        return True
-
-    def write_eof(self) -> None:
-        self._ends_after_out = True
-        self._pump()
-
     def close(self) -> None:
         if not self._closing:
             self._closing = self._ends_after_out = True
@@ -452,10 +435,8 @@ class SimulatedTransport(asyncio.Transport):
 
     def abort(self) -> None:
         if not self._gone:
-            self._closing = True
-            self._drop_out()
             self._send_at(self._delay_s(), self.peer.reset_from_peer)
-            self._lose(None)
+            self.fail(None)
 
     # -- the kernel ------------------------------------------------------------------------------------------------------------
 
@@ -470,17 +451,13 @@ class SimulatedTransport(asyncio.Transport):
     def _delay_s(self) -> float:
         return self._network.delay_s(self.process.host)
 
-    def _drop_out(self) -> None:
-        self._out.clear()
-        self._out_bytes = 0
-
     def _pump(self) -> None:
         """Give to the link what the window has room for."""
-        weather, host = self._network.weather, self.process.host
+        host, now_s = self.process.host, self._loop.time()
         rng, bytes_per_s = host.rng, host.bytes_per_s
         while self._out and self._under_way_bytes < _WINDOW_BYTES:
             piece = self._out.popleft()
-            most = min(weather.piece_bytes, _WINDOW_BYTES - self._under_way_bytes)
+            most = min(_PIECE_BYTES, _WINDOW_BYTES - self._under_way_bytes)
             if bytes_per_s is not None:
                 most = max(1, min(most, int(bytes_per_s / _SLICES_EACH_S)))
             most = rng.randint(1, most) if len(piece) > 1 and rng.random() < 0.05 else most
@@ -490,9 +467,8 @@ class SimulatedTransport(asyncio.Transport):
             self._out_bytes -= len(piece)
             self._under_way_bytes += len(piece)
             if bytes_per_s is None:
-                takes_s = len(piece) / weather.bytes_per_s
+                takes_s = len(piece) / _BYTES_PER_S
             else:  # after what its host's other connections have sent
-                now_s = self._loop.time()
                 host.link_free_s = max(now_s, host.link_free_s) + len(piece) / bytes_per_s
                 takes_s = host.link_free_s - now_s
             self._send_at(self._delay_s() + takes_s, partial(self.peer.arrive, piece))
@@ -519,7 +495,7 @@ class SimulatedTransport(asyncio.Transport):
                 self.peer.reset_from_peer()
             return
         self._in.append(piece)
-        self.call(self._deliver)
+        self.look()
 
     def _deliver(self) -> None:
         while (
@@ -547,7 +523,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def end_arrives(self) -> None:
         self._eof_arrived = True
-        self.call(self._deliver)
+        self.look()
 
     def reset_from_peer(self) -> None:
         self.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
@@ -558,15 +534,18 @@ class SimulatedTransport(asyncio.Transport):
         self.vanish()
 
     def vanish(self) -> None:
+        """Let its process know nothing."""
         self._closing = self._gone = True
-        self._drop_out()
+        self._out.clear()
+        self._out_bytes = 0
         self._in.clear()
         self.process.host.ends.pop(self, None)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception | None) -> None:
         if not self._gone:
             self._closing = True
-            self._drop_out()
+            self._out.clear()
+            self._out_bytes = 0
             self._lose(error)
 
     def _lose(self, error: Exception | None) -> None:

@@ -111,7 +111,7 @@ class Sky:
             return
         self._begun = True
         if "spikes" in self.kinds:
-            self._world.network.weather.spike = self._draws.choice("spikes", [0.001, 0.01, 0.1])
+            self._world.network.spikes = self._draws.choice("spikes", [0.001, 0.01, 0.1])
         for kind in self.kinds:
             if kind in self._troubles:
                 task = self._world.loop.create_task(self._run(kind))
@@ -134,7 +134,7 @@ class Sky:
     def clear(self) -> None:
         """End all trouble: dead hosts start, frozen ones go on, walls are gone. Clocks stay as they are."""
         self._is_clear = True
-        self._world.network.weather.spike = 0.0
+        self._world.network.spikes = 0.0
         ends, self._ends = self._ends, {}
         for end in ends.values():
             end()
