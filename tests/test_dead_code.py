@@ -25,7 +25,6 @@ CALLED_FROM_OUTSIDE = (
     "sprocketmq.client.produce.send_future SendFuture._",
     "sprocketmq.client.observe.instrumentor SprocketMQInstrumentor",
     "sprocketmq.testing.simulation.disk _Os.",
-    "sprocketmq.testing.simulation.disk _Shutil.",
 )
 # The laws of each machine, which tests that drive it at random look at.
 LAWS = "check_invariants"

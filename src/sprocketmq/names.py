@@ -20,15 +20,15 @@ from typing import Any
 
 def names_of(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package. ``package``: the ``__name__`` of the package. ``where``: for each
-    module the names in it, separated by blanks."""
+    module, relative to the package, the names in it, separated by blanks."""
     own = vars(sys.modules[package])
-    module_of = {name: f"{package}.{module}" for module, names in where.items() for name in names.split()}
+    module_of = {name: f".{module}" for module, names in where.items() for name in names.split()}
 
     def load(name: str) -> Any:
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = own[name] = getattr(importlib.import_module(module), name)
+        value = own[name] = getattr(importlib.import_module(module, package), name)
         return value
 
     return load, lambda: sorted({*own, *module_of}), sorted(module_of)

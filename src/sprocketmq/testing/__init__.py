@@ -11,51 +11,31 @@ With pytest, take the fixture ``rocketmq``. Every pytest run on the machine load
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sprocketmq.names import names_of
 
 if TYPE_CHECKING:
-    from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
-    from sprocketmq.testing.embedded import EmbeddedRocketMQ
-    from sprocketmq.testing.faults import HEARTBEATS, PULLS, SENDS, Fault, FaultInjector
-    from sprocketmq.testing.messages import message
-    from sprocketmq.wire.codes import RequestCode, ResponseCode
-
-__all__ = [
-    "HEARTBEATS",
-    "PULLS",
-    "SENDS",
-    "Clock",
-    "EmbeddedRocketMQ",
-    "Fault",
-    "FaultInjector",
-    "ManualClock",
-    "RequestCode",
-    "ResponseCode",
-    "SystemClock",
-    "message",
-]
-
-_HOME = {
-    "HEARTBEATS": "sprocketmq.testing.faults",
-    "PULLS": "sprocketmq.testing.faults",
-    "SENDS": "sprocketmq.testing.faults",
-    "Clock": "sprocketmq.net.process.clock",
-    "EmbeddedRocketMQ": "sprocketmq.testing.embedded",
-    "Fault": "sprocketmq.testing.faults",
-    "FaultInjector": "sprocketmq.testing.faults",
-    "ManualClock": "sprocketmq.net.process.clock",
-    "RequestCode": "sprocketmq.wire.codes",
-    "ResponseCode": "sprocketmq.wire.codes",
-    "SystemClock": "sprocketmq.net.process.clock",
-    "message": "sprocketmq.testing.messages",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+    from sprocketmq.net.process.clock import Clock as Clock
+    from sprocketmq.net.process.clock import ManualClock as ManualClock
+    from sprocketmq.net.process.clock import SystemClock as SystemClock
+    from sprocketmq.testing.embedded import EmbeddedRocketMQ as EmbeddedRocketMQ
+    from sprocketmq.testing.faults import HEARTBEATS as HEARTBEATS
+    from sprocketmq.testing.faults import PULLS as PULLS
+    from sprocketmq.testing.faults import SENDS as SENDS
+    from sprocketmq.testing.faults import Fault as Fault
+    from sprocketmq.testing.faults import FaultInjector as FaultInjector
+    from sprocketmq.testing.messages import message as message
+    from sprocketmq.wire.codes import RequestCode as RequestCode
+    from sprocketmq.wire.codes import ResponseCode as ResponseCode
+else:
+    __getattr__, __dir__, __all__ = names_of(
+        __name__,
+        {
+            ".net.process.clock": "Clock ManualClock SystemClock",
+            "embedded": "EmbeddedRocketMQ",
+            "faults": "HEARTBEATS PULLS SENDS Fault FaultInjector",
+            "messages": "message",
+            ".wire.codes": "RequestCode ResponseCode",
+        },
+    )

@@ -8,7 +8,7 @@ import pytest
 from sprocketmq.testing.simulation import Weather, World, __main__, simulate
 from sprocketmq.testing.simulation.draws import DrawError, Draws
 from sprocketmq.testing.simulation.forked import outcome_of
-from sprocketmq.testing.simulation.shrink import Shrink
+from sprocketmq.testing.simulation.shrink import smallest
 
 
 async def breaks(world: World) -> None:
@@ -29,10 +29,8 @@ def run(draws: Draws) -> World:
 def test_a_failure_is_made_as_small_as_it_can_be() -> None:
     outcomes = (outcome_of(run, Draws(seed), 60) for seed in range(9))
     failed = next(outcome for outcome in outcomes if outcome.rule.startswith("LookupError"))
-    shrink = Shrink(run, {}, failed, 60)
-    shrink.search(600)
-    given = shrink.given
-    assert shrink.outcome.error == repr(LookupError("3 cups fell"))
+    given, outcome = smallest(run, {}, failed, run_limit_s=60, limit_s=600)
+    assert outcome.error == repr(LookupError("3 cups fell"))
     assert (given["cups"], given["plates"], given["brokers"], given["kinds"]) == ("3", "1", "1", "kills")
     assert given["troubles"].startswith("kills-")
     assert "," not in given["troubles"]

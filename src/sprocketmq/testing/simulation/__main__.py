@@ -14,21 +14,15 @@ from typing import Final
 
 from sprocketmq.testing.simulation.draws import DrawError, Draws
 from sprocketmq.testing.simulation.forked import ForkedRun, Outcome, ended_runs
-from sprocketmq.testing.simulation.shrink import Shrink
+from sprocketmq.testing.simulation.shrink import smallest
 from sprocketmq.testing.simulation.users import RandomUsers
 from sprocketmq.testing.simulation.weather import Weather
 from sprocketmq.testing.simulation.world import World, simulate
 
 # How many times as long users wait and stay, and how many messages they send: timers have their faults in long runs.
 PACES: Final = {"dense": (1, 400), "hours": (60, 150), "days": (600, 60)}
-_DRAWN_PACES: Final = (
-    "dense",
-    "dense",
-    "dense",
-    "hours",
-    "hours",
-    "days",
-)  # a run of days takes four times as long as a dense one
+# A run of days takes four times as long as a dense one.
+_DRAWN_PACES: Final = [*3 * ["dense"], *2 * ["hours"], "days"]
 # The most that a trouble lasts: in some runs longer than a lock, and than a broker waits for a client.
 LASTS_MS: Final = (45_000, 225_000)
 RUN_LIMIT_S: Final = 600.0  # of this machine's time; most take a few seconds
@@ -37,15 +31,14 @@ RUN_LIMIT_S: Final = 600.0  # of this machine's time; most take a few seconds
 def run(draws: Draws) -> World:
     """A run of which the seed decides everything that is not given."""
     pace, messages = PACES[draws.choice("pace", _DRAWN_PACES)]
-    # Without automatic creation a topic that was deleted stays away until its administrator makes it again.
-    auto_create = draws.choice("autoCreateTopicEnable", ["true", "false"])
     return simulate(
         RandomUsers(messages, pace=pace),
         seed=draws.seed,
         weather=Weather(every_ms=4_000 * pace, lasts_ms=draws.choice("lasts_ms", LASTS_MS)),
         brokers=None,
         draws=draws,
-        autoCreateTopicEnable=auto_create,
+        # Without it a topic that was deleted stays away until its administrator makes it again.
+        autoCreateTopicEnable=draws.choice("autoCreateTopicEnable", ["true", "false"]),
         **RandomUsers.CONFIG,
     )
 
@@ -69,26 +62,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sprocketmq.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="one run; the seed of a failure gives the same run again")
     parser.add_argument("--minutes", type=float, default=1.0, help="fresh seeds for so long (default 1)")
-    parser.add_argument(
-        "--seeds-of", metavar="TEXT", help="seeds that this text gives, so that the same sources have the same"
-    )
+    seeds_of = "seeds that this text gives, so that the same sources have the same"
+    parser.add_argument("--seeds-of", metavar="TEXT", help=seeds_of)
     parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (default 1)")
-    parser.add_argument(
-        "--set", default="", help="draws that are given, such as 'brokers=1; kinds=kills,walls; messages=50'"
-    )
-    parser.add_argument(
-        "--shrink",
-        type=float,
-        default=2.0,
-        help="minutes that the search for a smaller run with the same error may take (default 2)",
-    )
+    given_draws = "draws that are given, such as 'brokers=1; kinds=kills,walls; messages=50'"
+    parser.add_argument("--set", default="", help=given_draws)
+    shrink = "minutes that the search for a smaller run with the same error may take (default 2)"
+    parser.add_argument("--shrink", type=float, default=2.0, help=shrink)
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets of texts is a part of a run
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "sprocketmq.testing.simulation", *sys.argv[1:]],
-            {**os.environ, "PYTHONHASHSEED": "0"},
-        )
+        again = [sys.executable, "-m", "sprocketmq.testing.simulation", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     began_s = time.monotonic()
     speeds: defaultdict[str, list[Outcome]] = defaultdict(list)
     try:
@@ -134,9 +118,7 @@ def _report(failed: Outcome, given: dict[str, str], minutes: float) -> None:
     print(f"seed {failed.seed} failed; again: {command(failed.seed, given)}", file=sys.stderr)  # noqa: T201
     print(failed.error, file=sys.stderr, flush=True)  # noqa: T201
     if minutes > 0:
-        shrink = Shrink(run, given, failed, RUN_LIMIT_S)
-        shrink.search(minutes * 60)
-        given, failed = shrink.given, shrink.outcome
+        given, failed = smallest(run, given, failed, run_limit_s=RUN_LIMIT_S, limit_s=minutes * 60)
         print(f"the smallest with the same error: {command(failed.seed, given)}\n{failed.error}", file=sys.stderr)  # noqa: T201
     print(failed.story, file=sys.stderr)  # noqa: T201
 

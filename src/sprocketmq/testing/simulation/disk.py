@@ -17,12 +17,13 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.store.files import mapped_progress
-from sprocketmq.testing.simulation.loop import current_process
+from sprocketmq.testing.simulation.loop import current_process, process_is_dead
 from sprocketmq.testing.simulation.power_disk import PowerDisk
 from sprocketmq.testing.simulation.replacements import Replacements, copied
 
@@ -33,8 +34,6 @@ _SYNC_MS: Final = (0.1, 5.0)
 _WRITE_MS: Final = (0.005, 0.05)
 _SLOWEST_MS: Final = 20_000
 _NAME_BYTES: Final = 4096  # of space that a new file takes
-
-Fault = Callable[[], object]
 
 
 class HostDisk:
@@ -62,8 +61,8 @@ class HostDisk:
         self.power_goes_at_changes = False
         self.is_killed_in: int | None = None
         self.fails_in: int | None = None
-        self.when_power_goes: Fault = lambda: None
-        self.when_killed: Fault = lambda: None
+        self.when_power_goes: Callable[[], object] = lambda: None
+        self.when_killed: Callable[[], object] = lambda: None
         self.path = root / "0"
         self.path.mkdir(parents=True)
         self._model = PowerDisk(self.path, rows_in_order=True)
@@ -101,20 +100,19 @@ class HostDisk:
         self._model.emptied(os.fstat(fd).st_ino)
 
     def sync(self, fd: int) -> None:
-        _check_alive()
         self._may_end(is_sync=True)
         model = self._model
-        seen = model._look(fd)
+        seen = model.look(fd)
         fails = self._rng.random() < self.error_rate
         if self.fails_in and stat.S_ISREG(os.fstat(fd).st_mode):
             self.fails_in -= 1
             if not self.fails_in:
                 fails, self.power_goes_in, self.power_goes_at_changes = True, self._rng.randint(1, 4), False
-        self._take_time(self._rng.uniform(*_SYNC_MS) if self.slow_ms is None else self._drawn_ms(self.slow_ms))
+        self._take_time(_SYNC_MS, 1)
         if fails:
-            model._drop(seen, random.Random(self._rng.getrandbits(64)))
+            model.drop(seen, random.Random(self._rng.getrandbits(64)))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        model._keep(seen)
+        model.keep(seen)
 
     def write(self, fd: int, data: Any) -> int:
         """The number of bytes that were written, at the descriptor's place."""
@@ -132,16 +130,14 @@ class HostDisk:
 
     def change(self) -> None:
         """Something is about to be written. Raises OSError."""
-        _check_alive()
         self._may_end(is_sync=False)
         if self._threads.current is not None or self.slow_ms is not None:
-            self._take_time(
-                self._rng.uniform(*_WRITE_MS) if self.slow_ms is None else self._drawn_ms(self.slow_ms / 50)
-            )
+            self._take_time(_WRITE_MS, 1 / 50)
         if self._rng.random() < self.error_rate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _may_end(self, *, is_sync: bool) -> None:
+        _check_alive()
         if self.power_goes_in is not None and is_sync != self.power_goes_at_changes:
             self.power_goes_in -= 1
             if self.power_goes_in <= 0:
@@ -160,10 +156,12 @@ class HostDisk:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self.free_bytes = max(0, self.free_bytes - count)
 
-    def _drawn_ms(self, mean_ms: float) -> float:
-        return min(self._rng.expovariate(1 / mean_ms), _SLOWEST_MS)
-
-    def _take_time(self, ms: float) -> None:
+    def _take_time(self, healthy_ms: tuple[float, float], share: float) -> None:
+        """``share``: of what a sync takes on a slow disk."""
+        if self.slow_ms is None:
+            ms = self._rng.uniform(*healthy_ms)
+        else:
+            ms = min(self._rng.expovariate(1 / (self.slow_ms * share)), _SLOWEST_MS)
         self._threads.pause(ms)
         _check_alive()
 
@@ -172,7 +170,7 @@ def _check_alive() -> None:
     """What a dead process still calls on its way out has no effect."""
     process = current_process.get()
     if process is not None and process.is_dead:
-        raise OSError(errno.EIO, "the process is dead")
+        raise process_is_dead()
 
 
 def _is_there(fd: int, at: int, count: int) -> bool:
@@ -245,10 +243,8 @@ class _Os(ModuleType):
         disk = self._disk_here()
         if disk is None or not set(mode) & set("wax+") or isinstance(path, int):
             return builtins.open(path, mode, buffering, **options)
-        opener = options.pop("opener", None)
-        raw = _File(
-            path, mode.replace("b", "").replace("t", ""), opener=opener or (lambda p, f: self.open(p, f, 0o666))
-        )
+        opener = options.pop("opener", None) or partial(self.open, mode=0o666)
+        raw = _File(path, mode.replace("b", "").replace("t", ""), opener=opener)
         raw.disk = disk
         if "w" in mode:
             disk.emptied(raw.fileno())

@@ -75,20 +75,19 @@ class Draws:
 
     def some(self, name: str, values: Sequence[str], share: float) -> list[str]:
         """Each with a probability of ``share``."""
-        chosen = self.given_list(name)
-        if chosen is None:
-            rng = self.stream(name)
-            chosen = [value for value in values if rng.random() < share]
-        return self.keep(name, chosen, values)
+        rng = self.stream(name)
+        return self.chosen(name, [value for value in values if rng.random() < share], values)
 
     def some_of(self, name: str, chances: Sequence[str], values: Collection[str]) -> list[str]:
         """A number of ``chances`` that is drawn, too, more often a small one; one that stands there twice has two. ``values``: what may be
         given."""
-        chosen = self.given_list(name)
-        if chosen is None:
-            rng = self.stream(name)
-            chosen = rng.sample(chances, rng.randint(0, rng.randint(1, len(chances))))
-        return self.keep(name, chosen, values)
+        rng = self.stream(name)
+        return self.chosen(name, rng.sample(chances, rng.randint(0, rng.randint(1, len(chances)))), values)
+
+    def chosen(self, name: str, chosen: Iterable[str], values: Collection[str]) -> list[str]:
+        """``chosen``, unless others of ``values`` are given."""
+        given = self.given_list(name)
+        return self.keep(name, chosen if given is None else given, values)
 
     def keep(self, name: str, chosen: Iterable[str], values: Collection[str] | None = None) -> list[str]:
         """What somebody else has chosen among ``values``; None: whatever there is."""

@@ -59,18 +59,13 @@ class ForkedRun:
         load_all()
         self.draws, self._limit_s = draws, limit_s
         self._began_s = time.monotonic()
-        self._result, result = _FORK.Pipe(duplex=False)
+        self.result, result = _FORK.Pipe(duplex=False)  # ready when the run has ended
         self._child = _FORK.Process(target=_run, args=(run, draws, result))
         with warnings.catch_warnings():
             # Other threads of this process (of a test runner) hold no lock that a run takes.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._child.start()
         result.close()
-
-    @property
-    def result(self) -> Connection:
-        """Ready when the run has ended."""
-        return self._result
 
     @property
     def left_s(self) -> float:
@@ -87,10 +82,10 @@ class ForkedRun:
         return outcome
 
     def _received(self) -> Outcome | DrawError:
-        if not self._result.poll(self.left_s):
+        if not self.result.poll(self.left_s):
             return self._failed(NO_END, f"it does not end within {self._limit_s:.0f} s of this machine")
         try:
-            received: Outcome | DrawError = self._result.recv()
+            received: Outcome | DrawError = self.result.recv()
         except EOFError:
             self._child.join()
             return self._failed("died", f"its process has died, exit code {self._child.exitcode}")
@@ -103,7 +98,7 @@ class ForkedRun:
         """End the child, and delete what it leaves."""
         self._child.kill()
         self._child.join()
-        self._result.close()
+        self.result.close()
         for path in stores_of(self._child.pid or 0):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -133,7 +128,7 @@ def outcome_of(run: Run, draws: Draws, limit_s: float) -> Outcome:
 def _run(run: Run, draws: Draws, result: Connection) -> None:
     """In the child."""
     logging.disable(logging.CRITICAL)
-    outcome: Outcome | DrawError = Outcome(draws.seed, draws.made)
+    outcome: Outcome | DrawError
     try:
         world = run(draws)
         outcome = Outcome(draws.seed, draws.made, world.digest, world.loop.time(), world.loop.steps)

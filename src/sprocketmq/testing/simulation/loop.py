@@ -15,16 +15,16 @@ import asyncio
 import asyncio.base_events
 import contextlib
 import contextvars
+import errno
 import gc
 import heapq
 import itertools
-import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sprocketmq.testing.simulation.replacements import Replacements
+from sprocketmq.testing.simulation.replacements import Replacements, silence
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.network import Network, Process
@@ -35,14 +35,18 @@ T = TypeVar("T")
 current_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current_process", default=None)
 # So many callbacks in one moment of virtual time are taken for code that never waits.
 _MOST_CALLS_AT_ONCE: Final = 2_000_000
-_COLLECT_AFTER: Final = (
-    100_000  # callbacks: clients that are collected may do something, in each process at the same moment
-)
+# Callbacks: clients that are collected may do something, in each process at the same moment.
+_COLLECT_AFTER: Final = 100_000
 _MOST_CALLS: Final = 8_000_000  # the longest runs take two million
 
 
 class SimulationError(AssertionError):
     """The simulated program cannot go on, or what should be true is not."""
+
+
+def process_is_dead() -> OSError:
+    """What its calls raise on their way out."""
+    return OSError(errno.EIO, "the process is dead")
 
 
 class SimulatedTask(asyncio.Task[T]):
@@ -60,8 +64,7 @@ class SimulatedTask(asyncio.Task[T]):
 
 
 class SimulatedLoop(asyncio.base_events.BaseEventLoop):
-    """``steps``: callbacks that have run. ``uncaught``: what was given to
-    ``call_exception_handler``."""
+    """``steps``: callbacks that have run. ``uncaught``: what was given to ``call_exception_handler``."""
 
     network: Network
     threads: Threads
@@ -191,14 +194,12 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         """What has not ended is thrown away, as at the end of a process; its ``finally`` blocks run here, where nothing answers."""
         self._ready.clear()
         self._scheduled.clear()
-        logged = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)
-        for task in itertools.chain.from_iterable(self._tasks.values()):
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                with contextlib.suppress(BaseException):
-                    task.get_coro().close()
-        logging.disable(logged)
+        with silence():
+            for task in itertools.chain.from_iterable(self._tasks.values()):
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    with contextlib.suppress(BaseException):
+                        task.get_coro().close()
         self._tasks.clear()
         self._ready.clear()
         super().close()

@@ -16,6 +16,7 @@ from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.testing.simulation.loop import SimulationError
+from sprocketmq.testing.simulation.replacements import Replacements, silence
 from sprocketmq.wire.records.record import decode_record, decode_records
 from sprocketmq.wire.text.fastjson import loads
 
@@ -109,21 +110,13 @@ def entries_on_disk(store_path: Path) -> dict[_Queue, list[int]]:
 def warnings_of_store() -> Iterator[list[str]]:
     """What the store logs at WARNING or above meanwhile."""
     lines: list[str] = []
-    log, handler, disabled = (
-        disk_message_store._log,
-        logging.Handler(logging.WARNING),
-        logging.root.manager.disable,
-    )
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    propagates, log.propagate = log.propagate, False
-    logging.disable(logging.NOTSET)
-    log.addHandler(handler)
-    try:
+    handler = logging.Handler(logging.WARNING)
+    with silence(logging.NOTSET), Replacements() as replacements:
+        replacements.set(disk_message_store._log, "propagate", False)
+        replacements.set(handler, "emit", lambda record: lines.append(record.getMessage()))
+        disk_message_store._log.addHandler(handler)
+        replacements.callback(disk_message_store._log.removeHandler, handler)
         yield lines
-    finally:
-        log.removeHandler(handler)
-        logging.disable(disabled)
-        log.propagate = propagates
 
 
 def _has(store: DiskMessageStore, place: int, body: bytes) -> bool:

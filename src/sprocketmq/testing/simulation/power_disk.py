@@ -67,7 +67,7 @@ class PowerDisk:
         self._kept_look: dict[int, int] = {}  # by inode: the latest that a sync has kept
         for path in [root, *sorted(root.rglob("*"))]:
             fd = os.open(path, os.O_RDONLY)
-            self._keep(self._look(fd))
+            self.keep(self.look(fd))
             os.close(fd)
 
     def close(self) -> None:
@@ -79,9 +79,9 @@ class PowerDisk:
         with self._lock:
             self.syncs += 1
             self.before_sync(self.syncs)
-            self._keep(self._look(fd))
+            self.keep(self.look(fd))
 
-    def _look(self, fd: int) -> _Seen | None:
+    def look(self, fd: int) -> _Seen | None:
         """What a sync that begins now keeps; None: it is not below ``root``."""
         path = os.readlink(f"/proc/self/fd/{fd}")
         if not path.startswith(str(self.root)):
@@ -103,7 +103,7 @@ class PowerDisk:
         if inode not in self._held:
             self._held[inode] = os.open(path, os.O_RDONLY)
 
-    def _keep(self, seen: _Seen | None) -> None:
+    def keep(self, seen: _Seen | None) -> None:
         if seen is None:
             return
         number, inode, names, content = seen
@@ -122,7 +122,7 @@ class PowerDisk:
             }
         self._contents[inode] = length, pieces
 
-    def _drop(self, seen: _Seen | None, dice: random.Random) -> None:
+    def drop(self, seen: _Seen | None, dice: random.Random) -> None:
         """A sync has failed: some pages were written, the others count as written and are not. A later sync of the same process does not
         write them again."""
         if seen is None or seen[2] is not None:
@@ -131,7 +131,7 @@ class PowerDisk:
         before = self._contents.get(inode, _EMPTY)[1]
         changed = {number: piece for number, piece in pieces.items() if before.get(number) != piece}
         self._dropped.setdefault(inode, {}).update({at: piece for at, piece in changed.items() if dice.random() < 0.5})
-        self._keep((number, inode, None, (length, pieces)))
+        self.keep((number, inode, None, (length, pieces)))
 
     def emptied(self, inode: int) -> None:
         """What is written from here on is written to the disk, also if it is the same."""

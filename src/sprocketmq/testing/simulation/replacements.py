@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -37,3 +38,14 @@ def copied(module: ModuleType, **others: object) -> ModuleType:
     copy = ModuleType(module.__name__)
     vars(copy).update(vars(module), **others)
     return copy
+
+
+@contextlib.contextmanager
+def silence(level: int = logging.CRITICAL) -> Iterator[None]:
+    """Nothing up to this level is logged meanwhile."""
+    before = logging.root.manager.disable
+    logging.disable(level)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
-import errno
-import logging
 import queue
 import random
 import threading
@@ -24,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing.simulation.engine import SimulatedEngine
-from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
-from sprocketmq.testing.simulation.replacements import Replacements, attributes_of, copied
+from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process, process_is_dead
+from sprocketmq.testing.simulation.replacements import Replacements, attributes_of, copied, silence
 from sprocketmq.threads import ClaimedWork
 
 if TYPE_CHECKING:
@@ -62,9 +60,9 @@ class SimulatedThread:
             if not self.is_dead:  # else it is how its end was brought about
                 raise
         finally:
-            self._threads.end(self)
+            self._threads.alive.remove(self)
             self.ended.set_result(None)
-            self._threads.give_back()
+            self._threads.back.release()
 
     def wake(self, delay_ms: float | None = None) -> None:
         """Let it go on after a while."""
@@ -81,7 +79,7 @@ class SimulatedThread:
         self._number += 1
         self._threads.turn_of = self
         self._turn.release()
-        self._threads.wait_for_turn()
+        self._threads.back.acquire()
         self._threads.turn_of = None
         if self.ended.done():
             self._thread.join()
@@ -89,10 +87,10 @@ class SimulatedThread:
     def give_turn(self, *, can_go_on: bool) -> None:
         """On this thread: wait. Raises OSError: the process has died meanwhile."""
         self.can_go_on = can_go_on
-        self._threads.give_back()
+        self._threads.back.release()
         self._turn.acquire()
         if self.is_dead:
-            raise OSError(errno.EIO, "the process is dead")
+            raise process_is_dead()
 
     @property
     def is_this_one(self) -> bool:
@@ -109,9 +107,9 @@ class Threads:
         loop.threads = self
         self.is_closed = False
         self.turn_of: SimulatedThread | None = None
-        self._back = threading.Lock()
-        self._back.acquire()
-        self._alive: list[SimulatedThread] = []
+        self.back = threading.Lock()  # held while a thread has the turn
+        self.back.acquire()
+        self.alive: list[SimulatedThread] = []
 
     @property
     def current(self) -> SimulatedThread | None:
@@ -127,22 +125,13 @@ class Threads:
         drop: Callable[[], object] = lambda: None,
     ) -> SimulatedThread:
         thread = SimulatedThread(self, work, drop)
-        self._alive.append(thread)
+        self.alive.append(thread)
         thread.wake(delay_ms)
         return thread
 
     def executor_of(self, executor: object) -> SimulatedExecutor:
         """``executor`` itself, or one for work of the loop's default executor, which has a thread for each."""
         return executor if isinstance(executor, SimulatedExecutor) else SimulatedExecutor(self, 1)
-
-    def end(self, thread: SimulatedThread) -> None:
-        self._alive.remove(thread)
-
-    def give_back(self) -> None:
-        self._back.release()
-
-    def wait_for_turn(self) -> None:
-        self._back.acquire()
 
     def pause(self, ms: float) -> None:
         """Let time pass on the thread that has the turn; on the loop's own the process stands still after its callback."""
@@ -172,7 +161,7 @@ class Threads:
         for _ in range(_MOST_TURNS):
             if is_over():
                 return
-            ready = [thread for thread in self._alive if thread.process is process and thread.can_go_on]
+            ready = [thread for thread in self.alive if thread.process is process and thread.can_go_on]
             if not ready:
                 raise SimulationError("the loop's thread waits for what no thread can do")
             self.rng.choice(ready).take_turn()
@@ -188,16 +177,12 @@ class Threads:
         self._end(lambda thread: True)
 
     def _end(self, ends: Callable[[SimulatedThread], bool]) -> None:
-        logged = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)
-        try:
+        with silence():
             for _ in range(_MOST_TURNS):
-                dead = [thread for thread in self._alive if ends(thread)]
+                dead = [thread for thread in self.alive if ends(thread)]
                 if not dead:
                     return
                 dead[0].take_turn()
-        finally:
-            logging.disable(logged)
         raise SimulationError("a thread of a dead process does not end")
 
 
@@ -296,39 +281,31 @@ class SimulatedExecutor(concurrent.futures.Executor):
 
     def __init__(self, threads: Threads, max_workers: int = 32, thread_name_prefix: str = "") -> None:
         self._threads, self._workers = threads, max_workers
-        self._queue: deque[tuple[concurrent.futures.Future[Any], partial[Any]]] = deque()
+        self._queue: deque[ClaimedWork[Any]] = deque()
         self._running = 0
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._queue.append((future, partial(fn, *args, **kwargs)))
+        work = ClaimedWork(partial(fn, *args, **kwargs))
+        self._queue.append(work)
         if self._running < self._workers:
             self._running += 1
             self._threads.start(self._work, drop=self._drop)
-        return future
+        return work.outcome
 
     def _work(self) -> None:
         thread = self._threads.current
         while self._queue and not (thread is not None and thread.is_dead):
-            future, call = self._queue.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = call()
-            except BaseException as error:  # noqa: BLE001 - as an executor does
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            self._queue.popleft()()
         self._drop()
 
     def _drop(self) -> None:
         """A thread ends. Work is left only if its process is dead: nobody does it, and who waits for it is told."""
         self._running -= 1
         while self._queue:
-            future, call = self._queue.popleft()
-            for told in (future, call.func.outcome) if isinstance(call.func, ClaimedWork) else (future,):
+            call: Any = (work := self._queue.popleft()).claim()
+            for told in (work.outcome, call.func.outcome) if isinstance(call.func, ClaimedWork) else (work.outcome,):
                 if told.set_running_or_notify_cancel():
-                    told.set_exception(OSError(errno.EIO, "the process is dead"))
+                    told.set_exception(process_is_dead())
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if cancel_futures:

@@ -61,8 +61,7 @@ class Weather:
     def drawn(self, draws: Draws) -> list[str]:
         if self.kinds is None:
             return draws.some_of("kinds", _FAMILIES[draws.choice("weather", [*_FAMILIES])], KINDS)
-        given = draws.given_list("kinds")
-        return draws.keep("kinds", self.kinds if given is None else given, KINDS)
+        return draws.chosen("kinds", self.kinds, KINDS)
 
 
 CALM: Final = Weather(kinds=())
