@@ -34,16 +34,16 @@ class Machine:
         self.host: Host = Network(self.loop, Draws(2)).add_host("here")
         self.disk = HostDisk(root, self.threads, random.Random(3))
         self.disk.when_power_goes = self.lose_power
-        self.disk.when_killed = self.host.kill
+        self.disk.when_killed = self.host.end
         self.os = _Os(lambda: self.disk)
 
     def lose_power(self) -> None:
         self.disk.cut_power()
-        self.host.power_off()
+        self.host.end(power=True)
 
     def kill(self) -> None:
         process = self.host.process
-        self.host.kill()
+        self.host.end()
         self.threads.kill(process)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

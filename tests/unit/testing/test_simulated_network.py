@@ -140,7 +140,7 @@ def test_a_frozen_process_goes_on_where_it_was_and_a_dead_one_never_does(pair: P
         pair.on(pair.there, tick("there"))
         await asyncio.sleep(1.5)
         pair.here.process.freeze()
-        pair.there.kill()
+        pair.there.end()
         await asyncio.sleep(8.5)
         assert pair.here.process.frozen_ms_since(0) == 8_500
         pair.here.process.thaw()
@@ -215,13 +215,13 @@ def test_a_connect_waits_for_the_end_of_a_wall_and_is_refused_by_a_closed_port(p
 def test_a_kill_resets_connections_and_a_power_cut_leaves_them_until_the_host_is_back(pair: Pair) -> None:
     async def work() -> None:
         await pair.connect()
-        pair.there.kill()
+        pair.there.end()
         await asyncio.sleep(1)
         assert isinstance(pair.client.lost[0], ConnectionResetError)
         pair.there.start_process()
         pair.client, pair.server = Peer(), Peer()
         await pair.connect()
-        pair.there.power_off()
+        pair.there.end(power=True)
         pair.client.transport.write(b"is anybody there?")
         await asyncio.sleep(600)
         assert pair.client.lost == []
@@ -306,7 +306,7 @@ def test_a_name_leads_to_the_address_that_its_host_has_now(pair: Pair) -> None:
         await pair.listen()
         old = pair.there.address
         await dial("there")
-        pair.there.kill()
+        pair.there.end()
         pair.network.move(pair.there)
         pair.there.start_process()
         await pair.listen()

@@ -132,22 +132,15 @@ class Host:
     def __repr__(self) -> str:
         return self.name
 
-    def kill(self) -> None:
-        """End the process as ``kill -9`` does: its kernel resets all connections."""
-        self._end_process()
-        for end in list(self.ends):
-            end.reset_by_kernel()
-
-    def power_off(self) -> None:
-        """End the process, and let nobody know."""
-        self._end_process()
-        self.is_off = True
-        for end in list(self.ends):
-            end.vanish()
-
-    def _end_process(self) -> None:
+    def end(self, *, power: bool = False) -> None:
+        """End the process as ``kill -9`` does: its kernel resets all connections. ``power``: nobody knows."""
         self.process.end()
         self.network.close_ports(self)
+        self.is_off = self.is_off or power
+        for end in list(self.ends):
+            if not power:
+                end.reset_peer()
+            end.vanish()
 
     def start_process(self) -> Process:
         """A new process; the host is on afterwards."""
@@ -435,7 +428,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def abort(self) -> None:
         if not self._gone:
-            self._send_at(self._delay_s(), self.peer.reset_from_peer)
+            self.reset_peer()
             self.fail(None)
 
     # -- the kernel ------------------------------------------------------------------------------------------------------------
@@ -528,13 +521,11 @@ class SimulatedTransport(asyncio.Transport):
     def reset_from_peer(self) -> None:
         self.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
 
-    def reset_by_kernel(self) -> None:
-        """Its process has ended."""
+    def reset_peer(self) -> None:
         self._send_at(self._delay_s(), self.peer.reset_from_peer)
-        self.vanish()
 
     def vanish(self) -> None:
-        """Let its process know nothing."""
+        """Its process has ended."""
         self._closing = self._gone = True
         self._out.clear()
         self._out_bytes = 0

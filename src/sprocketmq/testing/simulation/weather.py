@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sprocketmq.testing.simulation.disk import HostDisk
     from sprocketmq.testing.simulation.draws import Draws
-    from sprocketmq.testing.simulation.network import Host
+    from sprocketmq.testing.simulation.network import Host, Process
     from sprocketmq.testing.simulation.world import World
 
 KINDS: Final = (
@@ -83,7 +83,7 @@ class Sky:
         self._ends: dict[int, Callable[[], object]] = {}  # of troubles that last
         self._rngs: dict[Host, random.Random] = {}  # of the troubles that end a process at its disk
         self._healed_s: dict[Host, float] = {}
-        self._number = 0
+        self._numbers = itertools.count()
         self._is_clear = False
         self._begun = False
         self._troubles: dict[str, Callable[[], None]] = {
@@ -149,8 +149,7 @@ class Sky:
     def _for_a_while(self, end: Callable[[], object], times: float = 1) -> None:
         """Call ``end`` after a time that is drawn: mostly short, sometimes longer than every limit of the protocol. ``times`` as long as
         others."""
-        self._number += 1
-        number = self._number
+        number = next(self._numbers)
         self._ends[number] = end
         rng, most_ms = self._rng, self._weather.lasts_ms
         is_long = rng.random() < 0.2
@@ -222,17 +221,15 @@ class Sky:
     def _freeze(self) -> None:
         host = self._host()
         process = host.process
-        if not process.is_running:
-            return
-        self._world.note(f"{host} is frozen")
-        process.freeze()
+        if process.is_running:
+            self._world.note(f"{host} is frozen")
+            process.freeze()
+            self._for_a_while(partial(self._thaw, process))
 
-        def thaw() -> None:
-            if not process.is_dead:
-                self._world.note(f"{host} goes on")
-                process.thaw()
-
-        self._for_a_while(thaw)
+    def _thaw(self, process: Process) -> None:
+        if not process.is_dead:
+            self._world.note(f"{process.host} goes on")
+            process.thaw()
 
     def _kill(self) -> None:
         host = self._host()
@@ -240,19 +237,21 @@ class Sky:
         if disk is not None and self._rng.random() < 0.5:
             disk.is_killed_in = self._rng.randint(1, 40)
             self._rngs[host] = self._rng
-        elif not host.process.is_dead:
-            self._world.note(f"{host} is killed")
-            self._world.kill(host)
-            self._restart_later(host)
+        else:
+            self._end(host, "is killed")
 
     def _cut_power(self) -> None:
         host = self._host() if self._rng.random() < 0.5 else self._disk()[0]  # those that have something to lose
         disk = self._world.disks.get(host)
         if disk is not None and self._rng.random() < 0.5:
             self._cut_power_at(host, disk, 12)
-        elif not host.process.is_dead:
-            self._world.note(f"{host} has no power")
-            self._world.kill(host, power=True)
+        else:
+            self._end(host, "has no power", power=True)
+
+    def _end(self, host: Host, what: str, *, power: bool = False) -> None:
+        if not host.process.is_dead:
+            self._world.note(f"{host} {what}")
+            self._world.kill(host, power=power)
             self._restart_later(host)
 
     def _cut_power_at(self, host: Host, disk: HostDisk, most_syncs: int) -> None:
@@ -268,35 +267,38 @@ class Sky:
         """At its disk."""
         if self._is_clear:
             self._world.restart(host)
-            return
-        self._rng = self._rngs.pop(host, self._rng)
-        self._restart_later(host)
+        else:
+            self._rng = self._rngs.pop(host, self._rng)
+            self._restart_later(host)
 
     def _restart_later(self, host: Host) -> None:
         self._for_a_while(partial(self._restart, host, self._rng))
 
     def _restart(self, host: Host, rng: random.Random) -> None:
         """Perhaps not for long: a start that ends midway, or soon after, leaves what none has seen. Perhaps with another time of day."""
-        disk = self._world.disks.get(host)
-        if disk is not None and "clocks" in self.kinds and not self._is_clear and rng.random() < 0.5:
-            self._set_clock_by(host, rng.choice(_DAYS_MS))
-        again = [kind for kind in ("kills", "power") if kind in self.kinds]
-        if disk is not None and again and not self._is_clear and rng.random() < 0.3:
-            self._rng = self._rngs[host] = rng
-            if rng.choice(again) == "kills":
-                disk.is_killed_in = rng.randint(1, 60)
-            else:
-                self._cut_power_at(host, disk, 24)
+        disk, again = self._world.disks.get(host), [kind for kind in ("kills", "power") if kind in self.kinds]
+        if disk is not None and not self._is_clear:
+            if "clocks" in self.kinds and rng.random() < 0.5:
+                self._set_clock_by(host, rng.choice(_DAYS_MS))
+            if again and rng.random() < 0.3:
+                self._rng = self._rngs[host] = rng
+                if rng.choice(again) == "kills":
+                    disk.is_killed_in = rng.randint(1, 60)
+                else:
+                    self._cut_power_at(host, disk, 24)
         self._world.restart(host)
 
     def _disk(self) -> tuple[Host, HostDisk]:
         return self._rng.choice(list(self._world.disks.items()))
 
-    def _disk_trouble(self, what: str, host: Host, end: Callable[[], object]) -> None:
+    def _trouble_disk(self, host: Host, what: str, name: str, healthy: object) -> None:
+        """Until ``name`` is as on a ``healthy`` disk again."""
         self._world.note(f"the disk of {host} {what}")
 
         def heal() -> None:
-            end()
+            setattr(self._world.disks[host], name, healthy)
+            if name == "slow_ms":
+                host.process.end_stall()
             self._healed_s[host] = self._world.loop.time()
             self._world.note(f"the disk of {host} is well again")
 
@@ -305,29 +307,22 @@ class Sky:
     def _fill_disk(self) -> None:
         host, disk = self._disk()
         disk.free_bytes = self._rng.choice([0, 1_000, 20_000])
-        self._disk_trouble(f"has {disk.free_bytes} bytes left", host, partial(setattr, disk, "free_bytes", None))
+        self._trouble_disk(host, f"has {disk.free_bytes} bytes left", "free_bytes", None)
 
     def _break_disk(self) -> None:
         host, disk = self._disk()
         disk.error_rate = self._rng.choice([0.02, 0.1, 1.0])
-        self._disk_trouble(
-            f"fails at {disk.error_rate:.0%} of all calls", host, partial(setattr, disk, "error_rate", 0.0)
-        )
+        self._trouble_disk(host, f"fails at {disk.error_rate:.0%} of all calls", "error_rate", 0.0)
 
     def _slow_disk(self) -> None:
         host, disk = self._disk()
         disk.slow_ms = self._rng.choice([50, 500, 5_000])
-
-        def heal() -> None:
-            disk.slow_ms = None
-            host.process.end_stall()
-
-        self._disk_trouble(f"takes {disk.slow_ms:.0f} ms", host, heal)
+        self._trouble_disk(host, f"takes {disk.slow_ms:.0f} ms", "slow_ms", None)
 
     def _shorten_writes(self) -> None:
         host, disk = self._disk()
         disk.writes_short = True
-        self._disk_trouble("writes parts", host, partial(setattr, disk, "writes_short", False))
+        self._trouble_disk(host, "writes parts", "writes_short", False)
 
     def _set_clock(self) -> None:
         host = self._host()

@@ -63,7 +63,7 @@ _MEMORY: Final = Path("/dev/shm")  # Linux: files that no disk has to write
 # Quick retries, so that a run needs no hours; the broker's own are 10 s to 2 h.
 _DELAY_LEVELS: Final = "1s 1s 1s 2s 2s 2s 3s 3s 3s 5s 5s 5s 8s 8s 8s 10s 10s 10s"
 
-# The simplest first. Small files often follow each other.
+# How a broker flushes, how large its files are (small ones often follow each other), how much it keeps for a peer; the simplest first.
 _DRAWN_CONFIG: Final[dict[str, list[Any]]] = {
     "flushDiskType": ["SYNC_FLUSH", "ASYNC_FLUSH"],
     "flushIntervalCommitLog": [500, 10_000],
@@ -156,9 +156,8 @@ class World:
         self.disks: dict[Host, HostDisk] = {}
         self.losses: dict[str, Losses] = {}  # by broker name
         self.deleted_topics: set[str] = set()  # and made again: members may commit what they had before
-        self._config = BrokerConfig.from_properties(
-            {"messageDelayLevel": _DELAY_LEVELS, **self._drawn_config(), **config}
-        )
+        drawn = {name: str(draws.choice(name, values)) for name, values in _DRAWN_CONFIG.items()}
+        self._config = BrokerConfig.from_properties({"messageDelayLevel": _DELAY_LEVELS, **drawn, **config})
         self.story: deque[str] = deque(maxlen=_STORY_LINES)
         self._failed: asyncio.Future[object] = self.loop.create_future()
         self.namesrv = self.network.add_host("namesrv")
@@ -173,10 +172,6 @@ class World:
             disk.when_killed = partial(self._ends_at_its_disk, host, power=False)
             self.losses[host.name] = Losses()
         self.sky = Sky(self, weather)
-
-    def _drawn_config(self) -> dict[str, str]:
-        """How a broker flushes, how large its files are (small ones often follow each other), and how much it keeps for a peer."""
-        return {name: str(self.draws.choice(name, values)) for name, values in _DRAWN_CONFIG.items()}
 
     @property
     def is_sync_flush(self) -> bool:
@@ -225,9 +220,9 @@ class World:
     def restart(self, host: Host) -> None:
         self.note(f"{host} starts")
         self.lives[host] = self.lives.get(host, -1) + 1
-        process = host.process if not self.lives[host] else host.start_process()
+        process = host.start_process() if self.lives[host] else host.process
         task = self.loop.create_task(self._runs[host](), context=process.context.copy())
-        task.add_done_callback(lambda done: self._ended(host, process, done))
+        task.add_done_callback(lambda done: None if process.is_dead else self.fail_with(done, host))
 
     def kill(self, host: Host, *, power: bool = False) -> None:
         """End what runs on a host, at whatever await it is. ``power``: nobody is told."""
@@ -252,12 +247,9 @@ class World:
         store = server.store if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore) else None
         if store is not None:
             self.losses[host.name].process_ends(store, power=power)
-        if power:
-            if host in self.disks:
-                self.disks[host].cut_power()
-            host.power_off()
-        else:
-            host.kill()
+        if power and host in self.disks:
+            self.disks[host].cut_power()
+        host.end(power=power)
         return store
 
     def _bury(self, process: Process, store: DiskMessageStore | None) -> None:
@@ -265,11 +257,6 @@ class World:
         self._forget_clients(f"{process.host.address}@")
         if store is not None:
             store.abandon()
-
-    def _ended(self, host: Host, process: Process, task: asyncio.Task[object]) -> None:
-        if process.is_dead:
-            return
-        self.fail_with(task, host)
 
     def fail_with(self, task: asyncio.Task[Any], whose: object) -> None:
         """End the run if ``task`` has raised."""
@@ -408,9 +395,8 @@ class World:
             disk.close()
         for client in [client for client in async_client._begun if client._loop is self.loop]:
             async_client._kept.discard(client)
-            client._parts = (
-                None  # who still has it, as the traceback of a failure, is not told that it was not shut down
-            )
+            # Who still has it, as the traceback of a failure, is not told that it was not shut down.
+            client._parts = None
         self._forget_clients("")
 
     def _forget_clients(self, prefix: str) -> None:
