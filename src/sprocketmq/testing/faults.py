@@ -199,11 +199,9 @@ class FaultInjector:
         when: Match | None = None,
     ) -> Fault:
         """The request is refused with ``response_code`` (a ResponseCode, or a number) and ``remark``; nothing is done."""
-
-        def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
-            return response(command, response_code, remark)
-
-        return self._add("fail", code, act, times, when)
+        return self._add(
+            "fail", code, lambda connection, command, handler: response(command, response_code, remark), times, when
+        )
 
     def close_connection(self, code: Codes, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The connection is cut as the request arrives; nothing is done."""
@@ -231,12 +229,7 @@ class FaultInjector:
         return handler(connection, command)
 
     def _add_on_answer(
-        self,
-        name: str,
-        code: Codes,
-        write: WriteAnswer,
-        times: int | None,
-        when: Match | None,
+        self, name: str, code: Codes, write: WriteAnswer, times: int | None, when: Match | None
     ) -> Fault:
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             answering = cast(Connection, _Answering(connection, write))

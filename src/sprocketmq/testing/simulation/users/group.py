@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from sprocketmq.testing.simulation.world import Here
 
 CONSUME_TIMEOUT_MS: Final = 60_000
-_OVERLAP_S: Final = (
-    5.0  # the shortest time after which a queue is given away while its listener runs (await_termination_ms)
-)
+# The shortest time after which a queue is given away while its listener runs (await_termination_ms).
+_OVERLAP_S: Final = 5.0
 _LOCK_S: Final = 60.0
 # So long after the last cause nothing may be delivered again: who has lost its power is noticed after 120 s, who leaves at once.
 _CALM_S: Final = 300.0

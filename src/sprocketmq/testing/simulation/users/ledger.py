@@ -80,7 +80,8 @@ class Ledger:
         self._begins: dict[tuple[MessageQueue, int], int] = {}  # by queue and boot of its host
         self.expires = False  # files of the log are deleted as soon as the next one has begun
         self.broken: Exception | None = None
-        self.calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
+        self.kinds = frozenset(world.sky.kinds)
+        self.calm_from_s = math.inf if self.kinds - {"spikes"} else -math.inf
         self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
         self._restarted_s: dict[str, float] = {}
         self.starts: Counter[str] = Counter()  # of each broker
@@ -115,7 +116,7 @@ class Ledger:
     def was_away(self, host: Host, since_s: float) -> bool:
         """Whether a broker has restarted, stood still or could not be reached."""
         return (
-            bool(_HARD_OF_HEARING & set(self.world.sky.kinds))
+            not self.kinds.isdisjoint(_HARD_OF_HEARING)
             or self.has_restarted(host.name, since_s)
             or self.was_cut_off(host, since_s)
         )
@@ -132,7 +133,7 @@ class Ledger:
     def hears_late(self, name: str, senders: Collection[str], since_s: float) -> bool:
         """Whether a broker may get now what hosts had sent it before: a wall has fallen, or one of them goes on after a freeze."""
         network = self.world.network
-        return "narrow" in self.world.sky.kinds or any(
+        return "narrow" in self.kinds or any(
             host.process.went_on_since(since_s) or (host.name == name and network.wall_fell_since(host, since_s))
             for host in network.hosts
             if host.name in (name, *senders)
@@ -140,10 +141,6 @@ class Ledger:
 
     def is_calm_since(self, since_s: float) -> bool:
         return since_s >= self.calm_from_s
-
-    def calms_down(self) -> None:
-        """The weather has cleared."""
-        self.calm_from_s = self.world.loop.time()
 
     # -- messages ----------------------------------------------------------------------------------------------------------------
 
@@ -207,10 +204,6 @@ class Ledger:
         boots = self.world.disks[self.host_of(queue.broker_name)].boots
         return max(self._begins.get((queue, boot), 0) for boot in range(boots + 1))
 
-    def keeps_offsets(self, name: str) -> bool:
-        """Whether a broker has lost no end of its log, whose offsets others get then."""
-        return not self.world.losses[name].at_risk
-
     def running_broker(self, name: str) -> Broker | None:
         return next((broker for broker in self.brokers() if broker.config.broker_name == name), None)
 
@@ -256,7 +249,6 @@ class Ledger:
 
     def check_tables(self) -> None:
         """What was acknowledged of topics is so, and deleted messages are not there."""
-        kinds = set(self.world.sky.kinds)
         for broker in self.brokers():
             name = broker.config.broker_name
             for topic, configs in self.configs.items():
@@ -267,7 +259,7 @@ class Ledger:
                 if topic in self.doomed:
                     begin, end = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
                     # A deletion that fails midway leaves queues.
-                    if begin < end and broker.topics.get(topic) is None and not {"errors", "full"} & kinds:
+                    if begin < end and broker.topics.get(topic) is None and self.kinds.isdisjoint({"errors", "full"}):
                         self.breaks(f"{topic} does not exist at {name}, and its queue {queue_id} has messages")
                     for _, sent in self.stored(MessageQueue(topic, name, queue_id), begin, end):
                         if sent.is_deleted:

@@ -24,9 +24,8 @@ SHUTDOWN_MS: Final = 120_000
 _PAUSED_S: Final = 35.0
 _PAUSE_S: Final = 100.0
 _AT_ONCE_S: Final = 4.0
-_POLLED_S: Final = (
-    2.0  # for a message: who takes minutes for what a poll gave him may have lost the queue before he commits
-)
+# For a message: who takes minutes for what a poll gave him may have lost the queue before he commits.
+_POLLED_S: Final = 2.0
 # So long after the trouble clients know which of their connections are dead, and brokers do not: they wait for 120 s.
 REQUESTS_AFTER_S: Final = 60.0
 _ODD: Final[tuple[type[BaseException], ...]] = (
@@ -98,14 +97,13 @@ class Member(User):
         raise NotImplementedError
 
     async def _stay(self, end_s: float) -> None:
-        raise NotImplementedError
+        await self._until(end_s)
 
     # -- a message ---------------------------------------------------------------------------------------------------------------
 
     async def handle(self, message: rmq.MessageExt) -> None:
         rng, group = self.rng, self.group
-        call = group.begins(self.here, message)
-        self._check_wanted_now(call)
+        call = self._begin(message)
         try:
             await asyncio.sleep(self._listener_s())
             if "callbacks" in self.has and rng.random() < 0.02:
@@ -115,9 +113,23 @@ class Member(User):
         except asyncio.CancelledError:  # by a shutdown that does not wait any longer
             group.gives_up(call)
             raise
-        if rng.random() < 0.05 and not group.broadcasts:
+        self._end(call)
+
+    def handle_blocking(self, message: rmq.MessageExt) -> None:
+        """In a thread."""
+        call = self._begin(message)
+        time.sleep(self._listener_s())
+        self._end(call)
+
+    def _begin(self, message: rmq.MessageExt) -> Call:
+        call = self.group.begins(self.here, message)
+        self._check_wanted_now(call)
+        return call
+
+    def _end(self, call: Call) -> None:
+        if self.rng.random() < 0.05 and not self.group.broadcasts:
             raise self._failure(call)
-        group.finishes(call)
+        self.group.finishes(call)
 
     def _listener_s(self) -> float:
         rng = self.rng
@@ -165,7 +177,7 @@ class Member(User):
         return (
             error.address.startswith(f"{broker.address}:")
             and call.queue.topic != self.group.retry_topic
-            and "narrow" not in self.world.sky.kinds
+            and "narrow" not in ledger.kinds
             and not ledger.has_restarted(broker.name, since_s)
             and not self.world.sky.had_disk_trouble(broker, since_s)
             and not any(ledger.was_cut_off(host, since_s) for host in (broker, asker.host, self.here.host))
@@ -279,12 +291,10 @@ class PushMember(Member):
 
     def _listen(self, consumer: rmq.AsyncPushConsumer) -> None:
         blocks = "blocking" in self.has and self.rng.random() < 0.5
-        if blocks and self.group.orderly:
-            consumer.orderly_listener(self._orderly_blocking)
+        if self.group.orderly:
+            consumer.orderly_listener(self._orderly_blocking if blocks else self._orderly)
         elif blocks:
             consumer.on_message(self.handle_blocking)
-        elif self.group.orderly:
-            consumer.orderly_listener(self._orderly)
         else:
             consumer.on_message(self.handle)
 
@@ -295,24 +305,12 @@ class PushMember(Member):
             await self.handle(message)
         return rmq.ConsumeOrderlyStatus.SUCCESS
 
-    def handle_blocking(self, message: rmq.MessageExt) -> None:
-        """A listener in a thread."""
-        call = self.group.begins(self.here, message)
-        self._check_wanted_now(call)
-        time.sleep(self._listener_s())
-        if self.rng.random() < 0.05 and not self.group.broadcasts:
-            raise self._failure(call)
-        self.group.finishes(call)
-
     def _orderly_blocking(
         self, messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext
     ) -> rmq.ConsumeOrderlyStatus:
         for message in messages:
             self.handle_blocking(message)
         return rmq.ConsumeOrderlyStatus.SUCCESS
-
-    async def _stay(self, end_s: float) -> None:
-        await self._until(end_s)
 
 
 class Guest(PushMember):
@@ -383,8 +381,6 @@ class IteratorMember(PushMember):
     async def _handle_and_settle(self, message: Any) -> None:
         try:
             await self.handle(message)
-        except rmq.RetryLater:
-            self._settle(message.nack)
         except rmq.DeadLetter:
             self._settle(message.dead_letter)
         except BaseException:  # noqa: BLE001 - what this loop raised itself
@@ -430,8 +426,7 @@ class PullMember(Member):
         messages = await self.ended_in(timeout_ms + 1_000, "a poll", polled)
         polled_s = self.loop.time()
         for message in messages:
-            call = self.group.begins(self.here, message)
-            self._check_polled(call)
+            call = self._begin(message)
             call.began_s = polled_s  # another member may have its queue by now
             await asyncio.sleep(self.rng.expovariate(1 / min(self.users.listener_s[0], _POLLED_S)))
             self.group.finishes(call)
@@ -439,9 +434,6 @@ class PullMember(Member):
             await asyncio.sleep(0.1)
         if self._commits and self.rng.random() < 0.3:
             await self._try("commit", self.consumer.commit())
-
-    def _check_polled(self, call: Call) -> None:
-        self._check_wanted_now(call)
 
     async def _try(self, what: str, call: Any) -> bool:
         try:
@@ -522,8 +514,8 @@ class AssignedMember(PullMember):
 
         await self._try(f"seek of {queue} to {offset}", seek())
 
-    def _check_polled(self, call: Call) -> None:
-        super()._check_polled(call)
+    def _check_wanted_now(self, call: Call) -> None:
+        super()._check_wanted_now(call)
         sought = self._sought.pop(call.queue, None)
         if sought is not None and call.offset != sought:
             self.group.check_skipped(call.queue, sought, call.offset)

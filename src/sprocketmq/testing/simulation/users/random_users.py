@@ -234,7 +234,7 @@ class RandomUsers:
         world.sky.clear()
         world.note("the trouble is over")
         await world.all_up()
-        ledger.calms_down()
+        ledger.calm_from_s = world.loop.time()
         await self._finish()
         await world.sleep(max(0.0, _CALM_AFTER_MS - (world.loop.time() - ledger.calm_from_s) * 1000))
         await self._finish()  # what was sent meanwhile

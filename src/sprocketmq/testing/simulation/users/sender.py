@@ -95,7 +95,7 @@ class Sender(User):
         self._check_order(sent, result.message_queue, result.queue_offset + index)
 
     def _check_order(self, sent: Sent, queue: rmq.MessageQueue, offset: int) -> None:
-        if sent.topic in self.ledger.doomed or not self.ledger.keeps_offsets(queue.broker_name):
+        if sent.topic in self.ledger.doomed or self.world.losses[queue.broker_name].at_risk:
             return
         if offset < self._ends.get(queue, 0):
             self.ledger.breaks(f"{sent.key} is at offset {offset} of {queue}, before what was acknowledged earlier")
@@ -142,14 +142,14 @@ class Sender(User):
             await self._recall(sent, result.recall_handle)
 
     def _is_due(self, sent: Sent, due_s: float) -> None:
-        if not {"clocks", "drift"} & set(self.world.sky.kinds):
+        if self.ledger.kinds.isdisjoint({"clocks", "drift"}):
             sent.due_s = due_s
 
     async def _recall(self, sent: Sent, handle: str) -> None:
         await asyncio.sleep(self.rng.expovariate(1 / 5))
         sent.is_recalled = True  # perhaps, if it is not answered
         await self._ended(self._producer.recall(sent.topic, handle))
-        if self.world.is_sync_flush or "power" not in self.world.sky.kinds:  # else it may be lost
+        if self.world.is_sync_flush or "power" not in self.ledger.kinds:  # else it may be lost
             is_in_time = self.loop.time() < sent.due_s - _RECALL_S
             sent.is_gone = is_in_time and not sent.is_sent_twice  # another broker may have it, too
 

@@ -123,7 +123,7 @@ class Watch:
 
     def _check_space(self) -> None:
         """A page that is written without space ends the process, when the disk is full."""
-        if not {"full", "short"} & set(self._world.sky.kinds):
+        if self._ledger.kinds.isdisjoint({"full", "short"}):
             return
         for broker in self._ledger.brokers():
             for file in broker.store.commit_log.files.files[-2:]:
