@@ -189,29 +189,23 @@ def page(rows: dict[str, Any]) -> str:
     lines, found = [], 0
     for name, fault in FAULTS.items():
         origin = fault.origin or "made up"
-        row = rows.get(name)
-        told = "not searched yet | | "
+        row, told = rows.get(name), "not searched yet | | "
         if row is not None and row["found"] is None:
-            told = (
-                f"not found in {row['seconds'] / 60:.0f} min | | {row['reached']} of {row['runs']} runs reach the place"
-            )
+            minutes, reached = row["seconds"] / 60, f"{row['reached']} of {row['runs']} runs reach the place"
+            told = f"not found in {minutes:.0f} min | | {reached}"
         elif row is not None:
             found += 1
             error = row["found"]["error"].partition("(")[2].strip("()\"'").replace("|", "\\|")
             told = f"{row['seconds']:.0f} | {row['found']['seed']} | {error[:110]}"
         lines.append(f"| {fault.part} | {fault.what} | {origin} | {told} |")
     past = sum(bool(fault.origin) for fault in FAULTS.values())
-    return "\n".join(
-        [
-            _HEAD,
-            f"{found} of {len(FAULTS)} are found. {past} of all are faults of the past, with the commit that mended each.",
-            "",
-            "| part | fault | from | seconds | seed | how the run fails |",
-            "|---|---|---|---|---|---|",
-            *lines,
-            "",
-        ]
-    )
+    head = f"""{_HEAD}
+{found} of {len(FAULTS)} are found. {past} of all are faults of the past, with the commit that mended each.
+
+| part | fault | from | seconds | seed | how the run fails |
+|---|---|---|---|---|---|
+"""
+    return head + "\n".join([*lines, ""])
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ import heapq
 import itertools
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.testing.simulation.replacements import Replacements, silence
@@ -146,9 +146,9 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         while timers and timers[0][0] <= self._now_s:
             ready.append(heapq.heappop(timers)[2])
 
-    def again(self, handle: asyncio.Handle) -> None:
-        """Run a handle that its process had postponed."""
-        self._ready.append(handle)
+    def again(self, handles: Iterable[asyncio.Handle]) -> None:
+        """Run what a process had postponed."""
+        self._ready.extend(handles)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass  # skipped when it is due

@@ -111,9 +111,8 @@ class Process:
         if not self.is_running and not self.is_dead:
             self._freezes[-1][1] = self.host.network.loop.time()
             self.is_running = True
-        postponed, self._postponed = self._postponed, []
-        for handle in postponed:
-            self.host.network.loop.again(handle)
+        self.host.network.loop.again(self._postponed)
+        self._postponed.clear()
 
 
 class Host:
@@ -163,7 +162,7 @@ class Network:
         self._addresses = itertools.count(1)
         self._walled_s: dict[Host, float] = {}  # when a wall around a host was torn down last
         self._forgotten_s: defaultdict[tuple[Host, Host], list[float]] = defaultdict(list)
-        self._servers: dict[tuple[str, int], SimulatedServer] = {}
+        self.servers: dict[tuple[str, int], SimulatedServer] = {}
         self._ports = itertools.count(_FIRST_PORT)
         self._walls: dict[tuple[Host, Host], list[Callable[[], object]]] = {}  # with what waits for its end
 
@@ -257,18 +256,14 @@ class Network:
         process = current_process.get()
         assert process is not None, "a server is started outside of any process"
         at = (process.host.address, port or next(self._ports))
-        if at in self._servers:
+        if at in self.servers:
             raise OSError(errno.EADDRINUSE, "address in use")
-        server = self._servers[at] = SimulatedServer(self, process, at, factory)
+        server = self.servers[at] = SimulatedServer(self, process, at, factory)
         return server
 
-    def close_port(self, server: SimulatedServer) -> None:
-        if self._servers.get(server.at) is server:
-            del self._servers[server.at]
-
     def close_ports(self, host: Host) -> None:
-        for at in [at for at in self._servers if at[0] == host.address]:
-            del self._servers[at]
+        for at in [at for at in self.servers if at[0] == host.address]:
+            del self.servers[at]
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], address: str, port: int
@@ -283,9 +278,9 @@ class Network:
         await asyncio.sleep(self.delay_s(here))
         while there.is_off or (here, there) in self._walls or (there, here) in self._walls:  # noqa: ASYNC110 - as a kernel does
             await asyncio.sleep(_SYN_AGAIN_S)
-        server = self._servers.get((address, port))
+        server = self.servers.get((address, port))
         await asyncio.sleep(self.delay_s(here))
-        if server is None or there.refuses or self._servers.get((address, port)) is not server:
+        if server is None or there.refuses or self.servers.get((address, port)) is not server:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
         ours = SimulatedTransport(self, process, (here.address, next(self._ports)))
         theirs = SimulatedTransport(self, server.process, (address, port))
@@ -312,28 +307,11 @@ class SimulatedServer:
         return -1  # as of a closed socket: a fork has nothing to give up
 
     def close(self) -> None:
-        self._network.close_port(self)
+        if self._network.servers.get(self.at) is self:
+            del self._network.servers[self.at]
 
     async def wait_closed(self) -> None:
         pass
-
-
-class Unanswered:
-    """The requests that one end of a connection has read and not answered yet. ``since_s``: when, by their opaques."""
-
-    def __init__(self) -> None:
-        self.since_s: dict[int, float] = {}
-        self._read, self._written = bytearray(), bytearray()  # frames that are not whole
-
-    def reads(self, data: bytes, now_s: float) -> None:
-        for flag, opaque in _headers(self._read, data):
-            if not flag & (FLAG_RESPONSE | FLAG_ONEWAY):
-                self.since_s[opaque] = now_s
-
-    def writes(self, data: bytes) -> None:
-        for flag, opaque in _headers(self._written, data):
-            if flag & FLAG_RESPONSE:
-                self.since_s.pop(opaque, None)
 
 
 def _headers(begun: bytearray, data: bytes) -> Iterator[tuple[int, int]]:
@@ -361,7 +339,8 @@ class SimulatedTransport(asyncio.Transport):
         self._arrives_s = 0.0  # when the last piece arrives, which none overtakes
         self._high_bytes, self._low_bytes = 64 * 1024, 16 * 1024
         self.is_forgotten = False  # what it sends goes nowhere
-        self.unanswered = Unanswered()
+        self.unanswered_s: dict[int, float] = {}  # when requests were read, by their opaques
+        self._begun_in, self._begun_out = bytearray(), bytearray()  # frames that are not whole
         self._is_paused = False  # its protocol was told to pause writing
         self._reads = True
         self._closing = self._gone = self._ends_after_out = self._eof_arrived = False
@@ -383,7 +362,9 @@ class SimulatedTransport(asyncio.Transport):
             return
         data = bytes(data)
         self._network.trace(data)
-        self.unanswered.writes(data)
+        for flag, opaque in _headers(self._begun_out, data):
+            if flag & FLAG_RESPONSE:
+                self.unanswered_s.pop(opaque, None)
         self._network.sent[self.process.host, self.peer.process.host] += 1
         self._out.append(data)
         self._out_bytes += len(data)
@@ -496,7 +477,9 @@ class SimulatedTransport(asyncio.Transport):
         ):
             piece = self._in.popleft()
             self.peer._acknowledged(len(piece))
-            self.unanswered.reads(piece, self._loop.time())
+            for flag, opaque in _headers(self._begun_in, piece):
+                if not flag & (FLAG_RESPONSE | FLAG_ONEWAY):
+                    self.unanswered_s[opaque] = self._loop.time()
             self._protocol.data_received(piece)
         if self._eof_arrived and not self._in and self._protocol is not None and not self._closing:
             self._eof_arrived = False

@@ -132,6 +132,7 @@ class World:
         draws: what the seed decides, by name.
         rng: for what your program draws by itself.
         brokers: the hosts of the brokers.
+        config: of the brokers.
         lives: how many processes each host has had before the one that runs.
     """
 
@@ -157,7 +158,7 @@ class World:
         self.losses: dict[str, Losses] = {}  # by broker name
         self.deleted_topics: set[str] = set()  # and made again: members may commit what they had before
         drawn = {name: str(draws.choice(name, values)) for name, values in _DRAWN_CONFIG.items()}
-        self._config = BrokerConfig.from_properties({"messageDelayLevel": _DELAY_LEVELS, **drawn, **config})
+        self.config = BrokerConfig.from_properties({"messageDelayLevel": _DELAY_LEVELS, **drawn, **config})
         self.story: deque[str] = deque(maxlen=_STORY_LINES)
         self._failed: asyncio.Future[object] = self.loop.create_future()
         self.namesrv = self.network.add_host("namesrv")
@@ -175,16 +176,11 @@ class World:
 
     @property
     def is_sync_flush(self) -> bool:
-        return self._config.flush_disk_type == "SYNC_FLUSH"
+        return self.config.flush_disk_type == "SYNC_FLUSH"
 
     @property
     def namesrv_addr(self) -> str:
         return f"{self.namesrv.name}:{_NAMESRV_PORT}"
-
-    @property
-    def delay_levels(self) -> str:
-        """Of the brokers."""
-        return self._config.message_delay_level
 
     def dir_of(self, host: Host) -> Path:
         """The host's own directory, which its processes find again."""
@@ -281,7 +277,7 @@ class World:
                 store_dir=disk.path,
                 broker_name=host.name,
                 clock=host.clock,
-                config=self._config,
+                config=self.config,
             )
             store = broker.store
             assert isinstance(store, DiskMessageStore)

@@ -68,7 +68,6 @@ class Call:
     queue: MessageQueue
     offset: int
     began_s: float
-    is_over: bool = False
     is_settled: bool = False  # no queue was moved meanwhile: the end of a call counts only for who still has its queue
 
     @property
@@ -95,6 +94,7 @@ class Group:
         self.loses_retries = False  # it is deleted now and then
         self.members: list[str] = []
         self.retry_topic = f"%RETRY%{name}"
+        self.topics = (*filters, self.retry_topic)
         self.finished: dict[str, set[str]] = defaultdict(set)  # keys, by member if it broadcasts
         self.failures: dict[str, int] = defaultdict(int)  # by key
         self.dead: set[str] = set()  # keys that a listener has given up
@@ -165,7 +165,6 @@ class Group:
 
     def gives_up(self, call: Call) -> None:
         """Its listener call was ended from outside, and does not count."""
-        call.is_over = True
         self._in_hands.discard(call)
 
     def _ends(self, call: Call, *, is_done: bool) -> None:
@@ -227,8 +226,8 @@ class Group:
 
     def _check_order(self, call: Call) -> None:
         queue, breaks = call.queue, self.ledger.breaks
-        other = self._in_order.get(queue)
-        if other is not None and not other.is_over and not other.process.is_dead and self._may_not_overlap(other, call):
+        other = self._in_order.get(queue, call)
+        if other in self._in_hands and not other.process.is_dead and self._may_not_overlap(other, call):
             breaks(
                 f"{self} has two listeners at {queue}: {other.here.name} at offset {other.offset} for "
                 f"{call.began_s - other.began_s:.3f} s, and {call.here.name} at offset {call.offset}"
@@ -298,7 +297,7 @@ class Group:
     # -- the end ---------------------------------------------------------------------------------------------------------------
 
     def lacks(self, sent: Sent) -> bool:
-        """Whether it still has to get a message; ask ``dead_letters`` before."""
+        """Whether it still has to get a message; ``read_dead_letters`` before."""
         if not self.wants(sent) or not sent.is_promised:
             return False
         if self.broadcasts:
@@ -309,8 +308,8 @@ class Group:
             return False
         return lacks and not self.ledger.may_be_lost(sent)
 
-    def dead_letters(self) -> set[str]:
-        """The keys in the group's dead-letter topic; each has failed as often as it may."""
+    def read_dead_letters(self) -> None:
+        """Each has failed as often as it may."""
         topic = f"%DLQ%{self.name}"
         for broker in self.ledger.brokers():
             name, end = broker.config.broker_name, broker.store.max_offset(topic, 0)
@@ -322,4 +321,3 @@ class Group:
                         f"{sent.key} is a dead letter of {self} after {self.failures[sent.key]} failures"
                     )
             self._dead_read[start] = end
-        return self._dead_letters

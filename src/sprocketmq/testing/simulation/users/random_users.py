@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from sprocketmq.testing.simulation.network import Host
     from sprocketmq.testing.simulation.world import Here, World
 
+_MEMBERS: Final[dict[str, type[Member]]] = {
+    "concurrent": PushMember,
+    "orderly": PushMember,
+    "iterating": IteratorMember,
+    "orderly iterating": IteratorMember,
+    "pulling": PullMember,
+    "assigned": AssignedMember,
+    "broadcasting": PushMember,
+}
 FEATURES: Final = (
     # sends
     "batches",
@@ -42,14 +51,7 @@ FEATURES: Final = (
     "transactions",
     "requests",
     "big",
-    # groups
-    "concurrent",
-    "orderly",
-    "iterating",
-    "orderly iterating",
-    "pulling",
-    "assigned",
-    "broadcasting",
+    *_MEMBERS,
     # what their members do
     "blocking",
     "filters",
@@ -62,13 +64,7 @@ FEATURES: Final = (
     "seeks",
     "cancels",
     "guests",
-    # administrators
-    "resets",
-    "queue changes",
-    "doomed topics",
-    "reads",
-    "retention",
-    "doomed groups",
+    *Admin.ACTS,
 )
 # Without one of these, a feature has nobody who could do it.
 _NEEDS: Final[dict[str, tuple[str, ...]]] = {
@@ -88,15 +84,6 @@ _AFTER_MS: Final = 60 * 60_000
 _PROOFS_MS: Final = 10 * 60_000
 _COMMITTED_MS: Final = 30 * 60_000  # what was delivered again is still being handled
 _FORGOTTEN_MS: Final = 4 * 60_000  # brokers wait for 120 s for what has lost its power
-_MEMBERS: Final[dict[str, type[Member]]] = {
-    "concurrent": PushMember,
-    "orderly": PushMember,
-    "iterating": IteratorMember,
-    "orderly iterating": IteratorMember,
-    "pulling": PullMember,
-    "assigned": AssignedMember,
-    "broadcasting": PushMember,
-}
 
 
 class RandomUsers:
@@ -284,7 +271,7 @@ class RandomUsers:
 
     def _is_done(self) -> bool:
         for group in self.groups:
-            group.dead_letters()
+            group.read_dead_letters()
         self.ledger.look()
         self._open = [(group, sent) for group, sent in self._open if group.lacks(sent)]
         self._unstored = [sent for sent in self._unstored if not self.ledger.is_stored(sent)]

@@ -122,7 +122,7 @@ class Sender(User):
         self._acknowledged(sent, await self._ended(self._producer.send(message, **how)))
 
     async def _delayed(self) -> None:
-        levels = DelayLevels.parse(self.world.delay_levels)
+        levels = DelayLevels.parse(self.world.config.message_delay_level)
         level = self.rng.randint(1, levels.max_level)
         sent, message = self._new(delay_level=level)
         delay_ms = levels.delay_ms(level)

@@ -53,17 +53,12 @@ class Watch:
 
     def check_progress(self) -> None:
         for broker in self._ledger.brokers():
-            name = broker.config.broker_name
             for group in self._users.groups:
-                if group.broadcasts:
-                    continue
-                for topic in (*group.filters, group.retry_topic):
-                    if topic in self._ledger.doomed:
-                        continue
+                for topic in () if group.broadcasts else sorted({*group.topics} - self._ledger.doomed):
                     config = broker.topics.get(topic)
                     for queue_id in range(0 if config is None else config.read_queue_nums):
                         committed = broker.offsets.query(group.name, topic, queue_id)
-                        group.check_progress(MessageQueue(topic, name, queue_id), committed)
+                        group.check_progress(MessageQueue(topic, broker.config.broker_name, queue_id), committed)
 
     def _check_index(self) -> None:
         """Ask for one message, also in the middle of a repair."""
@@ -141,10 +136,9 @@ class Watch:
         now_s = self._world.loop.time()
         for host in self._world.network.hosts:
             for end in host.ends if host.process.is_running else ():
-                since_s = end.unanswered.since_s
-                for opaque, read_s in since_s.items():
+                for opaque, read_s in end.unanswered_s.items():
                     if not end.owes_answers:
-                        since_s[opaque] = now_s
+                        end.unanswered_s[opaque] = now_s
                     elif now_s - read_s - host.process.frozen_ms_since(read_s) / 1000 > _ANSWERED_S:
                         self._ledger.breaks(f"{host} has not answered request {opaque} of {end.peer.process.host}")
 
@@ -174,7 +168,7 @@ class Watch:
             if broker.config.broker_name in names
             for group in self._users.groups
             if not names.isdisjoint(group.members)
-            for topic in (*group.filters, group.retry_topic)
+            for topic in group.topics
             if (config := broker.topics.get(topic)) is not None
         )
         return _QUIET_WRITES + _QUIET_WRITES_OF_QUEUE * queues + _QUIET_WRITES_OF_MISSING * len(self._ledger.doomed)
