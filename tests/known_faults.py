@@ -580,7 +580,7 @@ FAULTS: dict[str, Fault] = {
         "a start says nothing of messages that did not reach the disk",
         "93a18984",
         "15",
-        (Recovery.run, "if losses.stop is Stop.CRASHED:", "if False:"),
+        (Recovery.run, "if self._losses.stop is Stop.CRASHED:", "if False:"),
     ),
     # -- tables, index, retention ----------------------------------------------------------------------------------------------
     "progress before the log": _fault(
