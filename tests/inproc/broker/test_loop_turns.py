@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
-import struct
 
 import pytest
 
+from decoded_frames import decoded
 from interop.remoting import request_frame
 from sprocketmq.net import connection as connection_module
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.output import queued_bytes as queued_bytes_module
 from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.command import Command, encode_command
+from sprocketmq.wire.frames.frame import FrameDecoder
 
 WAIT_S = 30
 MANY = 300
@@ -53,16 +53,14 @@ class Paused(asyncio.Transport):
 
 
 def frame(code: int, opaque: int) -> bytes:
-    text = json.dumps({"code": code, "flag": 0, "opaque": opaque}).encode()
-    return struct.pack(">ii", 4 + len(text), len(text)) + text
+    return encode_command(Command(code, opaque))
 
 
 def opaques(connection: socket.socket, count: int) -> list[int]:
-    found, read = [], connection.makefile("rb")
-    for _ in range(count):
-        size, head = struct.unpack(">ii", read.read(8))
-        found.append(json.loads(read.read(head))["opaque"])
-        read.read(size - 4 - head)
+    found: list[int] = []
+    decoder = FrameDecoder()
+    while len(found) < count and (data := connection.recv(65_536)):
+        found += [answer.opaque for answer in decoded(decoder, data)]
     return found
 
 

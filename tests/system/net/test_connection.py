@@ -18,6 +18,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
 from sprocketmq.wire.frames.command import Command, request, response
+from system.net.conftest import while_serving
 
 ECHO, PARK, BUG, ASK_BACK = 900, 901, 902, 903
 
@@ -32,16 +33,8 @@ def serve(connection: Connection, command: Command) -> Command | None:
     return response(command, 0, "echo", body=bytes(command.body))
 
 
-def with_server(engine: Engine, scenario: Callable[[Server, str], Awaitable[Any]], **options: Any) -> Any:
-    async def run() -> Any:
-        server = Server(serve, **options)
-        port = await server.start("127.0.0.1", 0)
-        try:
-            return await scenario(server, f"127.0.0.1:{port}")
-        finally:
-            await server.stop()
-
-    return engine.run(run(), timeout_s=30)
+def with_server(engine: Engine, scenario: Callable[[Server, str], Awaitable[Any]]) -> Any:
+    return while_serving(engine, Server(serve), scenario)
 
 
 def test_an_answer_finds_its_request_however_many_are_in_flight(engine):
@@ -60,19 +53,16 @@ def test_an_answer_finds_its_request_however_many_are_in_flight(engine):
 def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine):
     arrived: list[int] = []
 
-    async def run() -> None:
-        def note(connection: Connection, command: Command) -> Command:
-            arrived.append(int(command.body))
-            return response(command, 0)
+    def note(connection: Connection, command: Command) -> Command:
+        arrived.append(int(command.body))
+        return response(command, 0)
 
-        server = Server(note)
-        address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
         asked: list[asyncio.Future[Any]] = []
         turns_after = 100
-        while (
-            turns_after
-        ):  # one in each turn of the loop, before, while and after the connection opens; it ends, so the line does
+        # One in each turn of the loop, before, while and after the connection opens; it ends, so the line does.
+        while turns_after:
             command = request(ECHO, body=b"%d" % len(asked))
             way = pool.invoke_oneway(address, command) if len(asked) % 3 else pool.invoke(address, command, 60_000)
             asked.append(asyncio.ensure_future(way))
@@ -81,9 +71,8 @@ def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine):
         await asyncio.gather(*asked)
         await pool.invoke(address, request(ECHO, body=b"%d" % len(asked)), 60_000)
         await pool.aclose()
-        await server.stop()
 
-    engine.run(run(), timeout_s=30)
+    while_serving(engine, Server(note), scenario)
     assert arrived == list(range(len(arrived)))
     assert len(arrived) > 100
 

@@ -16,6 +16,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.wire.frames.command import Command, encode_command, request, response
+from system.net.conftest import while_serving
 
 ECHO, LARGE = 900, 904
 LARGE_BYTES = 256 * 1024
@@ -40,17 +41,10 @@ class Servant:
 
 
 def with_server(engine: Engine, scenario: Callable[[Server, Servant, str], Awaitable[Any]], **limits: Any) -> Any:
-    async def run() -> Any:
-        servant = Servant()
-        queued = QueuedBytes(high_water_bytes=limits.pop("high_water_bytes", HIGH_WATER_BYTES))
-        server = Server(servant, limits=Limits(**limits), queued=queued)
-        port = await server.start("127.0.0.1", 0)
-        try:
-            return await scenario(server, servant, f"127.0.0.1:{port}")
-        finally:
-            await server.stop()
-
-    return engine.run(run(), timeout_s=60)
+    servant = Servant()
+    queued = QueuedBytes(high_water_bytes=limits.pop("high_water_bytes", HIGH_WATER_BYTES))
+    server = Server(servant, limits=Limits(**limits), queued=queued)
+    return while_serving(engine, server, lambda server, address: scenario(server, servant, address))
 
 
 def raw(address: str) -> socket.socket:

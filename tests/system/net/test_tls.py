@@ -26,6 +26,7 @@ from sprocketmq.net.tls import ServerTls, TlsSettings
 from sprocketmq.net.tls_reads import TlsReads
 from sprocketmq.wire.frames.command import Command, request, response
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
+from system.net.conftest import while_serving
 
 CA = trustme.CA()
 OTHER_CA = trustme.CA()
@@ -62,15 +63,7 @@ async def ask(address: str, context: ssl.SSLContext | None, body: bytes = b"hell
 def with_server(
     engine: Engine, tls: ServerTls, scenario: Callable[[Server, str], Awaitable[Any]], **limits: Any
 ) -> Any:
-    async def run() -> Any:
-        server = Server(echo, tls=tls, limits=Limits(**limits))
-        port = await server.start("127.0.0.1", 0)
-        try:
-            return await scenario(server, f"127.0.0.1:{port}")
-        finally:
-            await server.stop()
-
-    return engine.run(run(), timeout_s=60)
+    return while_serving(engine, Server(echo, tls=tls, limits=Limits(**limits)), scenario)
 
 
 def with_settings(settings: TlsSettings, **changes: Any) -> ServerTls:
