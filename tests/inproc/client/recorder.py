@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -114,6 +115,12 @@ def by_kind(kind: str, listener: Callable[..., Any]) -> Callable[..., Any]:
         return listener(*given)
 
     return later if kind == "async" else listener
+
+
+def open_sockets() -> int:
+    """Of this process."""
+    fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    return sum(os.path.exists(fd) and os.readlink(fd).startswith("socket:") for fd in fds)
 
 
 def waits_ms(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[int]:

@@ -13,8 +13,6 @@ import sprocketmq as rmq
 from sprocketmq.client.produce.send_permits import SendPermits
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 
-MIB = 1024 * 1024
-
 
 def test_turns_come_in_order_and_a_large_body_is_not_overtaken():
     async def run() -> None:
@@ -135,12 +133,3 @@ def test_the_async_face_makes_a_send_wait_and_a_refused_one_gives_its_turn_back(
             await asyncio.gather(done, *pending)
 
     asyncio.run(run())
-
-
-def test_limits_below_javas_least_are_refused():
-    for option, value in (
-        ("back_pressure_for_async_send_num", 9),
-        ("back_pressure_for_async_send_size_bytes", MIB - 1),
-    ):
-        with pytest.raises(rmq.ConfigurationError, match=option):
-            rmq.Producer("ops", **{"namesrv_addr": "127.0.0.1:1", option: value})  # type: ignore[arg-type]

@@ -248,8 +248,7 @@ def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(roc
 def test_what_was_cancelled_before_its_batch_left_is_not_sent(rocketmq):
 
     async def send() -> list[int]:
-        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
-        async with rmq.AsyncProducer("ops", **options) as producer:
+        async with rocketmq.async_producer("ops", auto_batch=True) as producer:
             futures = [producer.send_async(message) for message in messages(5)]
             futures[1].cancel()
             futures[4].cancel()
@@ -263,8 +262,7 @@ def test_what_was_cancelled_before_its_batch_left_is_not_sent(rocketmq):
 def test_a_producer_is_used_in_its_own_loop_only(rocketmq):
 
     async def send() -> None:
-        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
-        async with rmq.AsyncProducer("ops", **options) as producer:
+        async with rocketmq.async_producer("ops", auto_batch=True) as producer:
             first = producer.send_async(rmq.Message("flights", b"x"))
             with pytest.raises(RuntimeError, match="no running event loop"):
                 await asyncio.to_thread(producer.send_async, rmq.Message("flights", b"y"))
@@ -384,8 +382,7 @@ def test_the_async_producer_batches_awaited_sends_too(rocketmq):
     sent = requests(rocketmq)
 
     async def send() -> list[rmq.SendResult]:
-        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
-        async with rmq.AsyncProducer("ops", **options) as producer:
+        async with rocketmq.async_producer("ops", auto_batch=True) as producer:
             pending = asyncio.gather(*(producer.send(message) for message in messages(20)))
             await asyncio.sleep(0)  # a batch is open
             refused = producer.send_async(rmq.Message("flights", b"x", properties={"notes": "x" * 40_000}))

@@ -38,12 +38,6 @@ def test_a_level_that_brokers_do_not_have_is_refused(rocketmq, producer, how):
     assert rocketmq.messages("flights") == []
 
 
-@pytest.mark.parametrize("level", [-1, True, "3", 1.5, None])
-def test_a_value_that_is_not_a_level_is_refused(producer, level):
-    with pytest.raises(rmq.ConfigurationError, match=rf"^delay_level is {level!r}, a whole number from 0 to 18 is"):
-        producer.send(rmq.Message("flights", b"x"), delay_level=level)
-
-
 def test_a_message_is_delayed_in_one_way(producer):
     delayed = rmq.Message("flights", b"x", delay_level=3)
     for how in ({"delay_ms": 1_000}, {"deliver_time_ms": 1_900_000_000_000}):

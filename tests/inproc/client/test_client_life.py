@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
-from recorder import HELD_S, Held, Recorder, parts_of, send_all
+from recorder import HELD_S, Held, Recorder, open_sockets, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -43,11 +43,6 @@ def _run_on(loop: str, main: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def _sockets() -> int:
-    fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-    return sum(os.path.exists(fd) and os.readlink(fd).startswith("socket:") for fd in fds)
-
-
 async def _one_thread_for_libraries() -> None:
     """The broker may need it at any moment, so it is there before the count; and no second one: a pool begins another
     where the first has handed over its result and is not back yet."""
@@ -61,7 +56,7 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq, producer):
     send_all(producer, [str(n) for n in range(100)])
     assert rocketmq._engine is not None
     rocketmq._engine.run(_one_thread_for_libraries())
-    threads, sockets = set(threading.enumerate()), _sockets()
+    threads, sockets = set(threading.enumerate()), open_sockets()
     engine = Engine("client-under-test")
     for orderly in (False, True):
         recorder = Recorder()
@@ -90,7 +85,7 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq, producer):
     assert engine.run(tasks()) == []
     engine.close()
     rocketmq.wait_until(lambda: set(threading.enumerate()) <= threads)
-    rocketmq.wait_until(lambda: _sockets() <= sockets)
+    rocketmq.wait_until(lambda: open_sockets() <= sockets)
     assert ClientInstance._instances.keys() == {
         key for key, one in ClientInstance._instances.items() if one._loop is Engine.shared().loop
     }

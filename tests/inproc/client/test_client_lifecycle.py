@@ -14,9 +14,11 @@ import os
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from recorder import by_kind, open_sockets
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
@@ -40,66 +42,37 @@ class Holder:
 # -- the client classes -------------------------------------------------------------------------------------------------------------------
 
 
-def _producer(group: str, **options: Any) -> Any:
-    return rmq.AsyncProducer(group, topics=[TOPIC], **options)
+async def _listen(message: rmq.MessageExt) -> None:
+    await asyncio.sleep(0)
 
 
-def _batching(group: str, **options: Any) -> Any:
-    return rmq.AsyncProducer(group, topics=[TOPIC], auto_batch=True, **options)
+def _push(group: str, kind: str = "async", **options: Any) -> rmq.AsyncPushConsumer:
+    consumer = rmq.AsyncPushConsumer(group, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **options)
+    consumer.subscribe(TOPIC)
+    if kind == "orderly":
+        consumer.orderly_listener(by_kind("async", lambda messages, context: rmq.ConsumeOrderlyStatus.SUCCESS))
+    else:
+        consumer.on_message(_listen if kind == "async" else lambda message: None)
+    return consumer
 
 
-def _transactional(group: str, **options: Any) -> Any:
+def _transactional(group: str, **options: Any) -> rmq.AsyncTransactionProducer:
     return rmq.AsyncTransactionProducer(
         group, check=lambda message: rmq.LocalTransactionState.UNKNOWN, topics=[TOPIC], **options
     )
 
 
-def _push(group: str, **options: Any) -> Any:
-    consumer = rmq.AsyncPushConsumer(group, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **options)
-    consumer.subscribe(TOPIC)
-
-    @consumer.on_message
-    async def listener(message: rmq.MessageExt) -> None:
-        await asyncio.sleep(0)
-
-    return consumer
-
-
-def _push_in_threads(group: str, **options: Any) -> Any:
-    consumer = rmq.AsyncPushConsumer(group, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **options)
-    consumer.subscribe(TOPIC)
-    consumer.on_message(lambda message: None)
-    return consumer
-
-
-def _orderly(group: str, **options: Any) -> Any:
-    consumer = rmq.AsyncPushConsumer(group, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **options)
-    consumer.subscribe(TOPIC)
-
-    @consumer.orderly_listener
-    async def listener(messages: Any, context: Any) -> rmq.ConsumeOrderlyStatus:
-        return rmq.ConsumeOrderlyStatus.SUCCESS
-
-    return consumer
-
-
-def _pull(group: str, **options: Any) -> Any:
-    return rmq.AsyncPullConsumer(group, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **options)
-
-
-def _admin(group: str, **options: Any) -> Any:
-    return rmq.AsyncAdmin(**options)
-
-
-def _dead_letters(group: str, **options: Any) -> Any:
-    return rmq.AsyncDeadLetters(group, **options)
-
-
-KINDS = {
-    "producer": _producer, "batching producer": _batching, "transactional producer": _transactional,
-    "push consumer": _push, "push consumer with threads": _push_in_threads, "orderly consumer": _orderly,
-    "pull consumer": _pull, "admin": _admin, "dead letters": _dead_letters,
-}  # fmt: skip
+KINDS: dict[str, Callable[..., Any]] = {
+    "producer": partial(rmq.AsyncProducer, topics=[TOPIC]),
+    "batching producer": partial(rmq.AsyncProducer, topics=[TOPIC], auto_batch=True),
+    "transactional producer": _transactional,
+    "push consumer": _push,
+    "push consumer with threads": partial(_push, kind="plain"),
+    "orderly consumer": partial(_push, kind="orderly"),
+    "pull consumer": partial(rmq.AsyncPullConsumer, consume_from_where="CONSUME_FROM_FIRST_OFFSET"),
+    "admin": lambda group, **options: rmq.AsyncAdmin(**options),
+    "dead letters": rmq.AsyncDeadLetters,
+}
 
 
 # -- the calls ----------------------------------------------------------------------------------------------------------------------------
@@ -160,11 +133,6 @@ CALLS: dict[str, Call] = {
 
 
 # -- what may be left: nothing ------------------------------------------------------------------------------------------------------------
-
-
-def _sockets() -> int:
-    fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-    return sum(os.path.exists(fd) and os.readlink(fd).startswith("socket:") for fd in fds)
 
 
 async def _tasks() -> set[asyncio.Task[Any]]:
@@ -286,7 +254,7 @@ def test_any_two_concurrent_calls_leave_no_member_no_thread_no_socket_and_no_tas
         asyncio.to_thread(int)
     )  # the broker's own thread for libraries, which it may need at any moment
     engine.run(asyncio.to_thread(int))
-    threads, sockets = set(threading.enumerate()), _sockets()
+    threads, sockets = set(threading.enumerate()), open_sockets()
 
     async def run() -> None:
         stage = Stage(rocketmq)
@@ -301,7 +269,7 @@ def test_any_two_concurrent_calls_leave_no_member_no_thread_no_socket_and_no_tas
 
     engine.run(run())
     rocketmq.wait_until(lambda: set(threading.enumerate()) <= threads)
-    rocketmq.wait_until(lambda: _sockets() <= sockets)
+    rocketmq.wait_until(lambda: open_sockets() <= sockets)
 
 
 # -- the blocking faces -------------------------------------------------------------------------------------------------------------------

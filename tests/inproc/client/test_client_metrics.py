@@ -16,8 +16,6 @@ from sprocketmq.client.metrics import ClientMetrics
 from sprocketmq.testing import SENDS
 from sprocketmq.wire.codes import ResponseCode
 
-Consumers = Callable[..., rmq.PushConsumer]
-
 
 def scrape(metrics: ClientMetrics) -> Callable[..., float | None]:
     """``value(name, label=...)`` of one scrape; labels that are not named may be anything, their values are added."""

@@ -304,22 +304,6 @@ def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_pro
     assert recorder.bodies == ["0", "1", "5"]
 
 
-def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down(rocketmq, producer, consumers):
-    recorder = HeldInOrder(b"1")
-    consumer = consumers(recorder, kind="orderly")
-    send_all(producer, ["0", "1", "2", "3", "4", "5"])
-    assert recorder.running.wait(20)
-    _give_the_lock_to_somebody(rocketmq, consumer)
-    rocketmq.broker.offsets.commit("delays", "flights", 0, 5)
-    recorder.release.set()
-    rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
-    rocketmq.advance(12_000)
-    assert committed(rocketmq, consumer) == 5
-    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
-    rocketmq.advance_until(lambda: "5" in recorder.bodies)
-    assert recorder.bodies == ["0", "1", "5"]
-
-
 def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(rocketmq, producer, consumers):
     recorder = HeldInOrder()
     consumer = consumers(recorder, kind="orderly")

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from recorder import Consumers
 
 import sprocketmq as rmq
 from sprocketmq.client.produce.request_reply import RequestFutures, _host
@@ -14,7 +14,6 @@ from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records import properties as props
 
-Consumers = Callable[..., rmq.PushConsumer]
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 

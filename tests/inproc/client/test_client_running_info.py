@@ -77,37 +77,6 @@ def test_an_option_that_is_not_given_is_told_with_its_default(rocketmq, admin, c
     }  # fmt: skip
 
 
-def test_held_queues_are_reported_as_java_counts_them(rocketmq, admin, consumers, producer):
-    send_all(producer, ["1", "2", "3"])
-    go_on, entered = threading.Event(), threading.Semaphore(0)
-
-    def block(messages: Any, context: Any) -> Any:
-        entered.release()
-        go_on.wait(HELD_S)
-        return ORDERLY.SUCCESS if orderly else CONCURRENT.CONSUME_SUCCESS
-
-    try:
-        for orderly in (False, True):
-            group = f"group-{orderly}"
-            consumer = consumers(
-                block, kind="orderly" if orderly else "concurrent", group=group, consume_thread_count=1
-            )
-            assert entered.acquire(timeout=10)
-            rocketmq.wait_until(lambda consumer=consumer: consumer.process_queues[QUEUE].count == 3)  # type: ignore[misc]
-            found = admin.running_info(group, consumer.client_id).mq_table[QUEUE]
-            assert found.cached_msg_max_offset == 2
-            assert found.locked is orderly
-            assert found.last_pull_timestamp > 0
-            if orderly:
-                assert found.transaction_msg_count >= 1
-                assert found.cached_msg_count + found.transaction_msg_count == 3
-                assert found.transaction_msg_min_offset == 0
-            else:
-                assert (found.cached_msg_count, found.transaction_msg_count) == (3, 0)
-    finally:
-        go_on.set()
-
-
 def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(rocketmq, admin, consumers, producer):
     producer.send_batch([rmq.Message("flights", b"x" * 700_000) for _ in range(5)])
     rocketmq.broker.offsets.commit("delays", "flights", 0, 2)
@@ -132,6 +101,7 @@ def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(rocketmq, a
         found = admin.running_info("delays", consumer.client_id).mq_table[QUEUE]
         assert (found.commit_offset, found.droped, found.locked, found.try_unlock_times) == (2, False, True, 0)
         assert (found.cached_msg_min_offset, found.cached_msg_max_offset, found.cached_msg_size_in_mi_b) == (2, 5, 2)
+        assert (found.cached_msg_count, found.transaction_msg_count, found.transaction_msg_min_offset) == (3, 1, 2)
         times_ms = (found.last_consume_timestamp, found.last_lock_timestamp, found.last_pull_timestamp)
         assert times_ms == (called_ms, called_ms + 1_000, called_ms + 2_000)
         consumer.unsubscribe("flights")
@@ -156,9 +126,12 @@ def test_stacks_show_the_lines_that_listeners_execute(rocketmq, admin, consumers
     consumer = consumers(stands_here)
     try:
         assert entered.wait(10)
-        stacks = admin.running_info("delays", consumer.client_id, jstack=True).jstack
+        info = admin.running_info("delays", consumer.client_id, jstack=True)
     finally:
         go_on.set()
+    held = info.mq_table[QUEUE]
+    assert (held.cached_msg_count, held.transaction_msg_count, held.locked) == (1, 0, False), "as Java counts them"
+    stacks = info.jstack
     assert stacks is not None
     (line,) = [line for line in stacks.splitlines() if "stands_here" in line]
     assert line.startswith("sprocketmq-delays")

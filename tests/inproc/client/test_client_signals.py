@@ -11,7 +11,7 @@ from recorder import Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import SENDS
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 
 
 def _once(signal: BaseException) -> Callable[[rmq.MessageExt], None]:
@@ -24,10 +24,7 @@ def _once(signal: BaseException) -> Callable[[rmq.MessageExt], None]:
     return answer
 
 
-@pytest.mark.parametrize("refused", [False, True], ids=["by send-back", "by the inner producer"])
-def test_dead_letter_goes_straight_to_the_dead_letter_topic(rocketmq, producer, consumers, refused):
-    if refused:
-        rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
+def test_dead_letter_goes_straight_to_the_dead_letter_topic(rocketmq, producer, consumers):
     recorder = Recorder(_once(rmq.DeadLetter()))
     consumer = consumers(recorder)
     (result, _) = send_all(producer, ["bad", "good"])

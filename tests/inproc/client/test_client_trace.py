@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +14,6 @@ from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.trace import ConsumeReturnType, MessageType, TraceRecord, TraceType, decode_trace
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 def stored(rocketmq: EmbeddedRocketMQ, topic: str = TRACE_TOPIC) -> list[tuple[rmq.MessageExt, list[TraceRecord]]]:
@@ -185,14 +182,6 @@ def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq):
     assert {(one.topic, one.group) for one in found} == {("flights", "ops")}
     halves = [record for record in records(rocketmq) if record.trace_type is TraceType.PUB]
     assert {one.message_type for one in halves} == {MessageType.TRANSACTION_HALF}
-
-
-@pytest.mark.parametrize(("option", "value"), [
-    ("access_channel", "clod"), ("trace_msg_batch_num", 21), ("trace_msg_batch_num", 0), ("trace_topic", "a b"),
-])  # fmt: skip
-def test_wrong_trace_options_get_a_sentence(option, value):
-    with pytest.raises(rmq.ConfigurationError):
-        rmq.Producer("ops", namesrv_addr="127.0.0.1:1", **{option: value})  # type: ignore[arg-type]
 
 
 def test_an_administrator_reads_a_messages_trace(rocketmq, admin, consumers, producer):

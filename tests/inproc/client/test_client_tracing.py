@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,8 +18,6 @@ import sprocketmq as rmq
 from sprocketmq.client.observe.tracing import OpenTelemetryHook
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 class Spans:

@@ -173,9 +173,3 @@ def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_ma
     (told,) = _errors(caplog)
     assert "pip install 'sprocketmq[compression]'" in told
     assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
-
-
-@pytest.mark.parametrize("make", ["push_consumer", "pull_consumer"])
-def test_another_choice_is_refused(rocketmq, make):
-    with pytest.raises(rmq.ConfigurationError, match="unreadable_body is 'drop', one of STOP, SKIP, DELIVER is"):
-        getattr(rocketmq, make)("delays", unreadable_body="drop")

@@ -58,6 +58,45 @@ def _make(kind: str, run: Callable[[Any], object], on_done: Callable[[list[Any]]
     return _tasks(run_async, on_done, workers)
 
 
+class _Gates:
+    """Items that run until they are let go, in threads or as tasks; how many run is known on the loop."""
+
+    def __init__(self, kind: str) -> None:
+        self.is_async = kind == "tasks"
+        self.running: set[int] = set()
+        self.begun = self.most = 0
+        self._lock = threading.Lock()
+        self._tasks: dict[int, asyncio.Event] = {}
+        self._threads: dict[int, threading.Event] = {}
+
+    def make(self, on_done: Callable[[list[int]], None], workers: int) -> Any:
+        if self.is_async:
+            return _tasks(self._run_async, on_done, workers)
+        return _threads(self._run, on_done, workers)
+
+    def _begins(self, item: int) -> None:
+        with self._lock:
+            self.running.add(item)
+            self.begun += 1
+            self.most = max(self.most, len(self.running))
+
+    def _run(self, item: int) -> None:
+        gate = self._threads.setdefault(item, threading.Event())
+        self._begins(item)
+        gate.wait(20)
+        self.running.discard(item)
+
+    async def _run_async(self, item: int) -> None:
+        gate = self._tasks.setdefault(item, asyncio.Event())
+        self._begins(item)
+        await gate.wait()
+        self.running.discard(item)
+
+    def let_go(self, items: set[int]) -> None:
+        for item in items:
+            (self._tasks[item] if self.is_async else self._threads[item]).set()
+
+
 def _items(pool: Any) -> list[Any]:
     return [running.item for running in pool.running]
 
@@ -105,68 +144,32 @@ async def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_repor
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 async def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind):
-    running, most, done = 0, 0, []
-    lock = threading.Lock()
-    gate = asyncio.Event()
-    release = threading.Event()
-
-    def enter() -> None:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-
-    def leave() -> None:
-        nonlocal running
-        with lock:
-            running -= 1
-
-    def run(item: int) -> None:
-        enter()
-        release.wait(20)
-        leave()
-
-    async def run_async(item: int) -> None:
-        enter()
-        await gate.wait()
-        leave()
-
-    pool: Any = _threads(run, done.extend, 5) if kind == "threads" else _tasks(run_async, done.extend, 5)
+    gates, done = _Gates(kind), []
+    pool = gates.make(done.extend, 5)
     pool.submit([0])
-    await _until(lambda: running == 1)
+    await _until(lambda: len(gates.running) == 1)
     pool.submit(list(range(1, 12)))
-    await _until(lambda: running == 5)
+    await _until(lambda: len(gates.running) == 5)
     assert kind == "tasks" or len(pool._threads) == 5
-    release.set()
-    gate.set()
-    await _until(lambda: len(done) == 12)
-    assert most == 5
+    while len(done) < 12:
+        gates.let_go(set(gates.running))
+        await asyncio.sleep(0.001)
+    assert gates.most == 5
     assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 async def test_after_close_nothing_starts_and_what_ran_is_reported(kind):
-    release, started, done = threading.Event(), [], []
-    gate = asyncio.Event()
-
-    def run(item: int) -> None:
-        started.append(item)
-        release.wait(20)
-
-    async def run_async(item: int) -> None:
-        started.append(item)
-        await gate.wait()
-
-    pool: Any = _threads(run, done.extend, 1) if kind == "threads" else _tasks(run_async, done.extend, 1)
+    gates, done = _Gates(kind), []
+    pool = gates.make(done.extend, 1)
     pool.submit([1, 2, 3])
-    await _until(lambda: started == [1])
+    await _until(lambda: gates.running == {1})
     closing = asyncio.ensure_future(pool.close(10_000))
     await asyncio.sleep(0)
     pool.submit([4])
-    release.set()
-    gate.set()
+    gates.let_go({1})
     assert await closing
-    assert started == done == [1]
+    assert (done, gates.begun) == ([1], 1)
 
 
 async def test_close_reports_a_listener_that_does_not_end():
@@ -189,37 +192,6 @@ async def test_resize_takes_idle_workers_away_and_allows_new_ones():
     pool.resize(1)
     await _until(lambda: len(pool._threads) == 1)
     assert await pool.close(1000)
-
-
-class _Gates:
-    """Items that run until they are let go, in threads or as tasks; how many run is known on the loop."""
-
-    def __init__(self, kind: str) -> None:
-        self.is_async = kind == "tasks"
-        self.running: set[int] = set()
-        self._tasks: dict[int, asyncio.Event] = {}
-        self._threads: dict[int, threading.Event] = {}
-
-    def make(self, on_done: Callable[[list[int]], None], workers: int) -> Any:
-        if self.is_async:
-            return _tasks(self._run_async, on_done, workers)
-        return _threads(self._run, on_done, workers)
-
-    def _run(self, item: int) -> None:
-        gate = self._threads.setdefault(item, threading.Event())
-        self.running.add(item)
-        gate.wait(20)
-        self.running.discard(item)
-
-    async def _run_async(self, item: int) -> None:
-        gate = self._tasks.setdefault(item, asyncio.Event())
-        self.running.add(item)
-        await gate.wait()
-        self.running.discard(item)
-
-    def let_go(self, items: set[int]) -> None:
-        for item in items:
-            (self._tasks[item] if self.is_async else self._threads[item]).set()
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])

@@ -37,13 +37,8 @@ MAX_INT: Final = 2**31 - 1
         (lambda: rmq.Producer("g", namesrv_addr="nowhere"), "namesrv_addr is 'nowhere'"),
         (lambda: rmq.Producer("g", namesrv_addr=";"), "at least one host:port"),
         (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, send_msg_timeout=1), "did you mean 'send_msg_timeout_ms'"),
-        (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, send_msg_timeout_ms=0), "send_msg_timeout_ms is 0"),
-        (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, compress_type="RAR"), "RAR"),
         (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, instance_name="a@b"), "without '@'"),
-        (lambda: rmq.PullConsumer("a b", namesrv_addr=ADDRESS), "the consumer group 'a b' has characters"),
         (lambda: rmq.PushConsumer("a b", namesrv_addr=ADDRESS), "the consumer group 'a b' has characters"),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="ALL"), "one of BROADCASTING, CLUSTERING"),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="START"), "CONSUME_FROM_FIRST_OFFSET"),
         (
             lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="earliest"),
             r"did you mean 'CONSUME_FROM_FIRST_OFFSET'\?$",
@@ -53,24 +48,15 @@ MAX_INT: Final = 2**31 - 1
             r"did you mean 'CONSUME_FROM_LAST_OFFSET'\?$",
         ),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="broadcast"), "did you mean 'BROADCASTING'"),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_batch_size=0), "from 1 to 1024"),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_threshold_for_queue=70_000), "from 1 to 65535"),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_thread_count=True), "whole number"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, allocate_strategy="BEST"), "BEST"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_timestamp="yesterday"), "yyyyMMddHHmmss"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS).subscribe("a b"), "characters that are not allowed"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS).subscribe("t", "||"), "names no tag"),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS).concurrent_listener(batch_size=0), "from 1 to 1024"),
     ],
 )
 def test_a_mistake_is_one_sentence(make, sentence):
-    def build() -> None:
-        made = make()
-        if callable(made) and not isinstance(made, type):
-            made(print)
-
     with pytest.raises(rmq.ConfigurationError, match=sentence):
-        build()
+        make()
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,6 @@ def test_a_full_disk_ends_the_record_and_not_the_consumer(recorder, file, monkey
     assert _replayed(file).differences == []
 
 
-@pytest.mark.parametrize("options", [{"record": 7}, {"record_max_bytes": 100}])
-def test_wrong_options_are_refused(options):
-    with pytest.raises(ConfigurationError):
-        PushSettings(group="delays", **options)  # type: ignore[arg-type]
-
-
 def test_a_missing_record_is_one_sentence(tmp_path):
     with pytest.raises(ConfigurationError):
         list(record_lines(tmp_path / "missing"))
