@@ -140,13 +140,17 @@ def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", 
 
 
 def noted(
-    rocketmq: EmbeddedRocketMQ, codes: Codes, read: Callable[[Command], Any] = lambda command: command
+    rocketmq: EmbeddedRocketMQ,
+    codes: Codes,
+    read: Callable[[Command], Any] = lambda command: command,
+    topic: str | None = None,
 ) -> list[Any]:
-    """What ``read`` sees of each request from now on, in order; none is touched."""
+    """What ``read`` sees of each request (about ``topic``) from now on, in order; none is touched."""
     seen: list[Any] = []
 
     def look(command: Command) -> bool:
-        seen.append(read(command))
+        if topic in (None, command.ext_fields.get("topic")):
+            seen.append(read(command))
         return False
 
     rocketmq.faults.drop(codes, times=None, when=look)

@@ -363,14 +363,7 @@ def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(rocketmq, 
 @pytest.mark.parametrize("asked", [None, 262_144, 1_000])
 def test_a_pull_may_be_limited_by_bytes(rocketmq, producer, consumers, asked):
     producer.send_batch([rmq.Message("flights", b"x" * 100) for _ in range(64)])
-    pulls: list[str | None] = []
-
-    def note(command: Command) -> bool:
-        if command.ext_fields["topic"] == "flights":
-            pulls.append(command.ext_fields.get("maxMsgBytes"))
-        return False
-
-    rocketmq.faults.drop(PULLS, when=note)
+    pulls = noted(rocketmq, PULLS, lambda command: command.ext_fields.get("maxMsgBytes"), topic="flights")
     recorder = Recorder()
     consumers(recorder, **({} if asked is None else {"pull_batch_size_in_bytes": asked}))
     rocketmq.wait_until(lambda: len(recorder) == 64)

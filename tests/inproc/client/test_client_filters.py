@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from recorder import Recorder
+from recorder import Recorder, noted
 
 import sprocketmq as rmq
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command
 
 pytestmark = pytest.mark.usefixtures("the_parser_is_loaded")
 
@@ -56,15 +55,11 @@ def test_a_wrong_condition_is_an_error_at_the_start(rocketmq, consumers):
     consumer = consumers(Recorder(), topic="arrivals", expression="UA", start=False)
     consumer.subscribe("departures", FAR)
     consumer.subscribe("flights", rmq.sql92("distance > 'far'"))
-    asked: list[str] = []
-
-    def look(command: Command) -> bool:
-        body = bodies.CheckClientConfigRequestBody.decode(command.body)
-        assert body.subscription_data is not None
-        asked.append(body.subscription_data.topic)
-        return False
-
-    rocketmq.faults.drop(RequestCode.CHECK_CLIENT_CONFIG, times=None, when=look)
+    asked = noted(
+        rocketmq,
+        RequestCode.CHECK_CLIENT_CONFIG,
+        lambda command: bodies.CheckClientConfigRequestBody.decode(command.body).subscription_data.topic,
+    )
     sentence = "the filter \"distance > 'far'\" of topic 'flights' is refused: .*only numbers and properties can.*; correct the expression"
     with pytest.raises(rmq.RocketMQError, match=sentence):
         consumer.start()

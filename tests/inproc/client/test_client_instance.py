@@ -39,15 +39,12 @@ def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq, admin, consumers)
 
 
 def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(rocketmq, consumers):
-    pulls: list[headers.PullMessageRequestHeader] = []
-
-    def look(command: Command) -> bool:
-        header = command.header(headers.PullMessageRequestHeader)
-        if header.topic == "flights":
-            pulls.append(header)
-        return False
-
-    rocketmq.faults.drop(RequestCode.PULL_MESSAGE, times=None, when=look)
+    pulls = noted(
+        rocketmq,
+        RequestCode.PULL_MESSAGE,
+        lambda command: command.header(headers.PullMessageRequestHeader),
+        topic="flights",
+    )
     consumers(Recorder())
     rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
     pull = pulls[-1]  # one before it may have been refused, because its heartbeat was not there yet

@@ -43,6 +43,13 @@ def _run_on(loop: str, main: Callable[[], Any]) -> None:
         runner.run(main())
 
 
+def _ran(program: str, *arguments: str) -> tuple[int, list[str]]:
+    """Its exit code, and the lines that it printed."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60)
+    return done.returncode, done.stdout.splitlines()
+
+
 async def _one_thread_for_libraries() -> None:
     """The broker may need it at any moment, so it is there before the count; and no second one: a pool begins another
     where the first has handed over its result and is not back yet."""
@@ -210,8 +217,7 @@ def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq, producer):
 
 def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq):
     """A signal handler runs between any two steps of the main thread, so it must not need a lock that this thread holds."""
-    program = textwrap.dedent(
-        """
+    program = """
         import os, signal, sys, threading
         import sprocketmq as rmq
 
@@ -250,18 +256,14 @@ def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq):
             moment += 1
             print(moment, flush=True)
         """
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, rocketmq.namesrv_addr], stdout=subprocess.PIPE, text=True, timeout=60
-    )
-    assert (done.returncode, done.stdout.split()[:1]) == (0, ["1"])
+    code, lines = _ran(program, rocketmq.namesrv_addr)
+    assert (code, lines[:1]) == (0, ["1"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal that could be closed")
 @pytest.mark.parametrize("run", ["Push", "AsyncPush"])
 def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocketmq, run):
-    program = textwrap.dedent(
-        """
+    program = """
         import asyncio, signal, sys, threading, time
         import sprocketmq as rmq
 
@@ -287,18 +289,14 @@ def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocket
         run(signal.SIGHUP, signal.SIGTERM)
         print(signal.getsignal(signal.SIGHUP).name)
         """
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, rocketmq.namesrv_addr, run], stdout=subprocess.PIPE, text=True, timeout=30
-    )
-    assert (done.returncode, done.stdout.splitlines()) == (0, ["ended", "SIG_IGN"])
+    code, lines = _ran(program, rocketmq.namesrv_addr, run)
+    assert (code, lines) == (0, ["ended", "SIG_IGN"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
 def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq):
     """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
-    program = textwrap.dedent(
-        """
+    program = """
         import signal, sys, threading, time
         import sprocketmq as rmq
 
@@ -319,11 +317,8 @@ def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq):
         consumer.run_forever()
         print("ended")
         """
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, rocketmq.namesrv_addr], stdout=subprocess.PIPE, text=True, timeout=30
-    )
-    assert (done.returncode, done.stdout) == (0, "ended\n")
+    code, lines = _ran(program, rocketmq.namesrv_addr)
+    assert (code, lines) == (0, ["ended"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
@@ -402,8 +397,7 @@ def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_pyt
 def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq, loop):
     if loop == "uvloop":
         pytest.importorskip("uvloop")
-    program = textwrap.dedent(
-        """
+    program = """
         import asyncio, signal, sys
         import sprocketmq as rmq
 
@@ -438,10 +432,8 @@ def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq, loop):
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(main())
         """
-    )
-    arguments = [sys.executable, "-c", program, rocketmq.namesrv_addr, loop]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, timeout=30)
-    assert (done.returncode, done.stdout.splitlines()) == (0, ["all ended", "the one that was left ended"])
+    code, lines = _ran(program, rocketmq.namesrv_addr, loop)
+    assert (code, lines) == (0, ["all ended", "the one that was left ended"])
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -18,7 +18,6 @@ from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.frames.command import Command
 
 Status = rmq.ConsumeOrderlyStatus
 
@@ -140,18 +139,11 @@ def test_a_lost_lock_stops_consumption_in_the_middle(rocketmq, producer, consume
     rocketmq.broker.locks.unlock("delays", QUEUE, consumer.client_id)
     assert rocketmq.broker.locks.try_lock("delays", QUEUE, "somebody@else", rocketmq.clock.now_ms())
     rocketmq.advance_until(lambda: not consumer.process_queues[QUEUE].locked)
-    pulls: list[str] = []
-
-    def is_noted(command: Command) -> bool:
-        pulls.append(command.ext_fields["topic"])
-        return False
-
-    fault = rocketmq.faults.drop(RequestCode.PULL_MESSAGE, times=None, when=is_noted)
+    pulls = noted(rocketmq, RequestCode.PULL_MESSAGE, topic="flights")
     send_all(producer, ["1"])  # ends the pull that the broker holds
     for _ in range(10):
         rocketmq.advance(500)
-        assert not rocketmq._holds_within(lambda: "flights" in pulls, 20)
-    fault.remove()
+        assert not rocketmq._holds_within(lambda: pulls, 20)
     assert recorder.bodies == ["0"]
     rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from recorder import QUEUE, Held, Recorder, parts_of, send_all
+from recorder import QUEUE, Held, Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume import rebalancer
@@ -115,18 +115,16 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(rocketmq, producer,
 def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(rocketmq, producer, consumers):
     recorder = Held(b"runs")
     consumer = consumers(recorder)
-    pulls: list[tuple[str, str]] = []
-
-    def note(command: Command) -> bool:
-        if command.ext_fields["topic"] == "flights":
-            pulls.append((command.ext_fields["queueOffset"], command.ext_fields["commitOffset"]))
-        return False
-
     send_all(producer, ["done"])
     rocketmq.wait_until(lambda: len(recorder) == 1 and consumer.process_queues[QUEUE].commit_offset == 1)
     send_all(producer, ["runs"])
     rocketmq.wait_until(lambda: len(recorder) == 2)
-    rocketmq.faults.drop(PULLS, times=None, when=note)
+    pulls = noted(
+        rocketmq,
+        PULLS,
+        lambda command: (command.ext_fields["queueOffset"], command.ext_fields["commitOffset"]),
+        topic="flights",
+    )
     send_all(producer, ["last"])
     rocketmq.wait_until(lambda: pulls and pulls[-1] == ("3", "1"))
     recorder.release.set()

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -354,37 +352,6 @@ def test_a_name_server_that_does_not_answer_leaves_time_for_the_others():
     assert 0 < third_ms <= 3_000
 
 
-class _Page:
-    """An HTTP server with one page."""
-
-    def __init__(self) -> None:
-        page = self
-        self.status, self.text, self.asked = 200, "", []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                page.asked.append(self.path)
-                self.send_response(page.status)
-                self.end_headers()
-                self.wfile.write(page.text.encode())
-
-            def log_message(self, *said: object) -> None:
-                """Nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/rocketmq/nsaddr?unit=7"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-
-    def __enter__(self) -> _Page:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
 def test_a_url_with_a_path_is_an_address_server_and_one_without_is_an_endpoint():
     assert is_address_server("http://config:8080/rocketmq/nsaddr")
     assert is_address_server("https://config/nsaddr-unit?nofix=1")
@@ -392,35 +359,6 @@ def test_a_url_with_a_path_is_an_address_server_and_one_without_is_an_endpoint()
         assert not is_address_server(endpoint)
     assert parse_addresses(" http://config:8080/rocketmq/nsaddr") == ["http://config:8080/rocketmq/nsaddr"]
     assert parse_addresses("http://endpoint:8080/") == ["endpoint:8080"]
-
-
-def test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list():
-    async def run(page: _Page) -> None:
-        pool = _Pool(set())
-        servers = NameServers(pool, parse_addresses(page.url))  # type: ignore[arg-type]
-        command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
-        assert not servers.is_fixed
-        with pytest.raises(rmq.NetworkError, match="address server.*gave no list"):
-            await servers.invoke(command, 10_000)
-        page.text = "a:1;b:2\r\nnever mind the rest\n"
-        await asyncio.gather(*(servers.invoke(command, 10_000) for _ in range(5)))
-        assert len(page.asked) == 2, "five that wait for the list ask once"
-        assert page.asked[0] == "/rocketmq/nsaddr?unit=7"
-        first = servers.chosen
-        page.text = f"c:3;{first}"
-        await servers.reread()
-        assert sorted(servers.addresses) == sorted(["c:3", first])
-        assert servers.chosen == first, "who is still in the list stays chosen"
-        for status, text in ((500, "d:4"), (200, ""), (200, "no port"), (200, page.url)):
-            page.status, page.text = status, text
-            await servers.reread()
-            assert sorted(servers.addresses) == sorted(["c:3", first]), "what cannot be read changes nothing"
-        page.status, page.text = 200, "d:4"
-        await servers.reread()
-        assert servers.chosen == "d:4"
-
-    with _Page() as page:
-        asyncio.run(run(page))
 
 
 def test_the_environment_is_read_again_when_the_list_came_from_it(monkeypatch):
