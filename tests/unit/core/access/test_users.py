@@ -22,10 +22,10 @@ from sprocketmq.wire.bodies import (
     PolicyInfo,
     UserInfo,
 )
-from sprocketmq.wire.frames.acl_signature import SigningKey
-from sprocketmq.wire.frames.command import Buffer, Command
-from sprocketmq.wire.frames.signed_request import SignedRequest
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.access import REPLY, Right
+
+from .senders import sender
 
 HERE = "10.1.2.3"
 
@@ -143,15 +143,6 @@ def test_an_entry_with_a_wrong_value_is_refused_by_name(arguments, named):
 SEND = Command(310)
 
 
-class Sender(SignedRequest):
-    """Who signed with this password."""
-
-    password: str = ""
-
-    def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
-        return key.signature("text", body) == SigningKey(self.password).signature("text", body)
-
-
 # -- users -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -165,13 +156,13 @@ def table() -> UserTable:
 
 
 def test_a_request_is_authentic_only_with_a_known_enabled_user_and_his_password(table):
-    assert table.not_authentic(Sender("worker", "", "worker-password"), b"") is None
-    assert table.not_authentic(Sender("worker", "", "root-password"), b"") is not None
-    assert "does not fit" in (table.not_authentic(Sender("worker", "", "wrong"), b"") or "")
-    assert "does not exist" in (table.not_authentic(Sender("stranger", "", "worker-password"), b"") or "")
-    assert "names no user" in (table.not_authentic(Sender("", "", "worker-password"), b"") or "")
+    assert table.not_authentic(sender("worker", "worker-password"), b"") is None
+    assert table.not_authentic(sender("worker", "root-password"), b"") is not None
+    assert "does not fit" in (table.not_authentic(sender("worker", "wrong"), b"") or "")
+    assert "does not exist" in (table.not_authentic(sender("stranger", "worker-password"), b"") or "")
+    assert "names no user" in (table.not_authentic(sender("", "worker-password"), b"") or "")
     table.update_user(UserInfo("worker", user_status="disable"))
-    assert "disabled" in (table.not_authentic(Sender("worker", "", "worker-password"), b"") or "")
+    assert "disabled" in (table.not_authentic(sender("worker", "worker-password"), b"") or "")
 
 
 def test_a_super_user_may_do_everything_and_another_what_his_policies_allow(table):
