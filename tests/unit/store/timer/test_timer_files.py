@@ -46,7 +46,6 @@ def test_a_wheel_takes_no_more_of_the_disk_than_its_slots_in_use(tmp_path):
     wheel = TimerWheel(str(tmp_path / "timerwheel"), 1000)
     wheel.put(Slot(NOW, 0, 0, 1))
     assert os.stat(tmp_path / "timerwheel").st_blocks * 512 <= 64 * 1024
-    wheel.close()
 
 
 @pytest.mark.parametrize("precision_ms", [100, 1000])
@@ -94,7 +93,6 @@ def test_a_unit_has_apaches_bytes(tmp_path):
     assert log.append(TimerUnit(260, 3, NOW, -5, 1 << 40, 77, -1)) == 0
     raw = (tmp_path / f"{0:020d}").read_bytes()[:UNIT_BYTES]
     assert raw == struct.pack(">iqiqiqiiq", 52, 260, 3, NOW, -5, 1 << 40, 77, -1, 0)
-    log.close()
 
 
 def test_a_full_file_ends_with_a_blank_and_the_next_unit_begins_the_next_file(tmp_path):
@@ -105,7 +103,6 @@ def test_a_full_file_ends_with_a_blank_and_the_next_unit_begins_the_next_file(tm
     first = (tmp_path / f"{0:020d}").read_bytes()
     assert struct.unpack_from(">iqI", first, 19 * 52) == (FILE_BYTES - 19 * 52, 0, 0xBBCCDDEE ^ (1880681586 + 8))
     assert [log.read(position).physical_offset for position in positions] == list(range(20))
-    log.close()
 
 
 @pytest.mark.parametrize("count", [0, 1, 18, 19, 20, 37, 38, 39, 57])
@@ -121,7 +118,6 @@ def test_a_log_finds_its_end_again_and_goes_on_behind_it(tmp_path, count):
     assert again.last_unit().physical_offset == count
     places = [int(place) for _, units in again.scan(0) for place in units["physical"]]
     assert places == list(range(count + 1))
-    again.close()
 
 
 def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
@@ -135,7 +131,6 @@ def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
     assert again.read(3 * 52) is None
     again.append(unit(9))
     assert path.read_bytes()[3 * 52 :].strip(b"\0") == b""
-    again.close()
 
 
 @pytest.mark.parametrize("kept_bytes", range(4, 40, 4))
@@ -149,14 +144,12 @@ def test_a_unit_on_two_pages_of_which_a_power_cut_took_one_is_forgotten(tmp_path
     path.write_bytes(raw)
     again = reopened(tmp_path)
     assert again.last_unit().physical_offset == 3
-    again.close()
 
 
 def test_units_whose_records_a_power_cut_took_are_forgotten(tmp_path):
     log_of(tmp_path, 5).close()
     again = reopened(tmp_path, 3)  # as if the commit log ended there
     assert again.last_unit().physical_offset == 2
-    again.close()
 
 
 def test_files_whose_records_are_gone_are_deleted_but_never_the_last(tmp_path):
@@ -168,7 +161,6 @@ def test_files_whose_records_are_gone_are_deleted_but_never_the_last(tmp_path):
     assert log.read(0) is None
     assert log.delete_before(1 << 40) == 1
     assert len(os.listdir(tmp_path)) == 1
-    log.close()
 
 
 def test_a_file_that_the_system_does_not_delete_is_a_trouble_of_the_store(tmp_path):
@@ -181,7 +173,6 @@ def test_a_file_that_the_system_does_not_delete_is_a_trouble_of_the_store(tmp_pa
     os.mkdir(path)  # no file, whatever this user may do
     with pytest.raises(StoreNotWritable):
         log.delete_before(18_001)
-    log.close()
 
 
 # -- the checkpoint ------------------------------------------------------------------------------------------------------------
@@ -197,7 +188,6 @@ def test_the_checkpoint_has_apaches_bytes_and_keeps_what_lies_behind_them(tmp_pa
     assert struct.unpack_from(">7q", raw) == (1, 2, 3, 4, 5, 6, 7)
     assert load_timer_check(path) == TimerCheck(1, 2, 3, 4, 5, 6, 7)
     assert MappedProgress(path, 2048).load() == (1, 2, 3)
-    live.close()
 
 
 @pytest.mark.parametrize("copies_before", [None, 0, 1 << 40])
@@ -308,7 +298,6 @@ def test_what_was_done_of_one_slot_never_stands_beside_another(tmp_path, monkeyp
     for state in filter(None, files._progress.found):
         assert state[1:3] in allowed or state[2] == 0, f"{state} would skip what was not delivered"
     assert files._progress.load() == (*steps[-1], 0)
-    files.close()
 
 
 @pytest.mark.parametrize("raw", [b"", b"SPRKLIV2", b"x" * 100, b"SPRKLIV2" + bytes(16) + b"\xff" * 8])
@@ -354,6 +343,20 @@ class Waiting:
         self.files.close()
 
 
+def after_kill(waiting):
+    waiting.close()
+    return Waiting(waiting.root)
+
+
+def power_cut(monkeypatch):
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
+
+
+def after_power_cut(waiting, monkeypatch):
+    power_cut(monkeypatch)
+    return after_kill(waiting)
+
+
 @pytest.fixture
 def root(tmp_path):
     return str(tmp_path)
@@ -378,36 +381,26 @@ def test_a_recall_reduces_the_number_of_waiting_messages(root):
     waiting.add(5_000, magic=1 | MAGIC_DELETE)
     assert waiting.files.wheel.total() == 0
     assert waiting.lists() == {5_000: [0, 1]}
-    waiting.close()
 
 
 def test_a_kill_loses_nothing_and_repeats_nothing(root):
     waiting = fill(root)
     waiting.files.record_progress(45, NOW + 5_000, 4)  # in the middle of delivering the first slot
-    waiting.close()  # no save: as after a kill
-    again = Waiting(root)
+    again = after_kill(waiting)
     assert again.lists() == everything()
     assert (again.files.queue_offset, again.files.read_ms, again.files.done) == (45, NOW + 5_000, 4)
-    again.close()
-
-
-def power_cut(monkeypatch):
-    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
 
 
 def test_after_a_power_cut_the_checkpoint_counts_and_no_entry_is_linked_twice(root, monkeypatch):
     waiting = fill(root)
     waiting.files.record_progress(45, NOW + 6_000, 0)
-    waiting.close()
-    power_cut(monkeypatch)
-    again = Waiting(root)
+    again = after_power_cut(waiting, monkeypatch)
     # Read from the checkpoint on; the log happens to hold what was read since, and that is known.
     assert (again.files.queue_offset, again.files.read_ms, again.files.done) == (31, 0, 0)
     assert again.lists() == everything()
     assert [n for n in range(31, 50) if again.files.is_known(n * 100)] == list(range(31, 45))
     again.files.caught_up()
     assert not again.files.is_known(3_100)
-    again.close()
 
 
 @pytest.mark.parametrize(("copies_before", "expected"), [(700, 4), (None, 3)])
@@ -419,11 +412,8 @@ def test_an_entry_that_was_delivered_when_it_was_read_is_not_read_again(root, mo
         waiting.add(5_000)
     waiting.files.record_progress(4, waiting.files.read_ms, 0)
     waiting.files.sync(0, waiting.files.snapshot(waiting.files.read_ms, NOW, copies_before))
-    waiting.close()
-    power_cut(monkeypatch)
-    again = Waiting(root)
+    again = after_power_cut(waiting, monkeypatch)
     assert again.files.queue_offset == expected
-    again.close()
 
 
 def test_an_entry_that_was_linked_after_the_clock_went_back_waits_after_a_power_cut(root, monkeypatch):
@@ -432,14 +422,11 @@ def test_an_entry_that_was_linked_after_the_clock_went_back_waits_after_a_power_
     waiting.add(60_000)
     waiting.files.sync(0, waiting.files.snapshot(NOW + 30_000, NOW, 700))
     waiting.add(5_000)
-    waiting.close()
-    power_cut(monkeypatch)
-    again = Waiting(root)
+    again = after_power_cut(waiting, monkeypatch)
     assert again.next == 1
     if not again.files.is_known(100):
         again.add(5_000)
     assert again.lists() == {5_000: [1], 60_000: [0]}
-    again.close()
 
 
 @pytest.mark.parametrize("slots", [(5_000, 5_000), (5_000, 6_000), (6_000, 5_000)])
@@ -449,19 +436,16 @@ def test_a_kill_while_entries_are_linked_again_after_a_power_cut_loses_none(root
     waiting.files.sync(0, waiting.files.snapshot(NOW + 30_000, NOW, 700))
     for slot_ms in slots:  # the clock was set back
         waiting.add(slot_ms)
-    waiting.close()
     power_cut(monkeypatch)
     for number, slot_ms in enumerate(slots, 1):  # a kill after each
-        waiting = Waiting(root)
+        waiting = after_kill(waiting)
         assert waiting.next == number
         assert not waiting.files.is_known(100 * number)
         waiting.add(slot_ms)
-        waiting.close()
-    again = Waiting(root)
+    again = after_kill(waiting)
     expected = {slot_ms: [n for n, other in enumerate(slots, 1) if other == slot_ms] for slot_ms in slots}
     assert again.lists() == {60_000: [0], **expected}
     assert again.files.wheel.total() == 3
-    again.close()
 
 
 def test_what_was_delivered_of_a_slot_that_is_used_again_does_not_come_again_after_a_power_cut(root, monkeypatch):
@@ -474,12 +458,9 @@ def test_what_was_delivered_of_a_slot_that_is_used_again_does_not_come_again_aft
     waiting.add(3_000)  # the clock was set back
     waiting.files.sync(0, waiting.files.snapshot(NOW + 3_000, NOW, 700))
     waiting.add(5_000)
-    waiting.close()
-    power_cut(monkeypatch)
-    again = Waiting(root)
+    again = after_power_cut(waiting, monkeypatch)
     assert again.lists() == {3_000: [2], 60_000: [1]}
     assert again.next == 3
-    again.close()
 
 
 def test_a_power_cut_that_leaves_no_unit_leaves_no_slot(root, monkeypatch):
@@ -489,14 +470,9 @@ def test_a_power_cut_that_leaves_no_unit_leaves_no_slot(root, monkeypatch):
     waiting.files.record_progress(1, 0, 0)
     waiting.files.sync(0, waiting.files.snapshot(NOW, NOW, 700))
     waiting.add(5_000)
-    waiting.close()
-    power_cut(monkeypatch)
-    again = Waiting(root)
+    again = after_power_cut(waiting, monkeypatch)
     again.add(60_000)
-    again.close()
-    again = Waiting(root)
-    assert again.lists() == {60_000: [0]}
-    again.close()
+    assert after_kill(again).lists() == {60_000: [0]}
 
 
 def test_a_slot_that_was_delivered_before_a_power_cut_does_not_come_again_when_the_clock_is_set_back(root, monkeypatch):
@@ -505,14 +481,9 @@ def test_a_slot_that_was_delivered_before_a_power_cut_does_not_come_again_when_t
     waiting.add(60_000)
     waiting.files.wheel.forget(NOW + 5_000)  # delivered, and not emptied yet
     waiting.files.sync(0, waiting.files.snapshot(NOW + 10_000, NOW, 700))
-    waiting.close()
-    power_cut(monkeypatch)
-    waiting = Waiting(root)
+    waiting = after_power_cut(waiting, monkeypatch)
     waiting.add(2_000)
-    waiting.close()
-    again = Waiting(root)
-    assert again.lists() == {2_000: [2], 60_000: [1]}
-    again.close()
+    assert after_kill(waiting).lists() == {2_000: [2], 60_000: [1]}
 
 
 def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_are_linked_again(root, monkeypatch):
@@ -526,7 +497,6 @@ def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_a
     again = Waiting(root)
     assert again.files.queue_offset == 31
     assert again.lists() == {slot: [n for n in entries if n < 31] for slot, entries in everything().items()}
-    again.close()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -543,7 +513,6 @@ def test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so(
     power_cut(monkeypatch)
     after = Waiting(str(image))
     assert (after.files.queue_offset, after.lists()) == (45, everything())
-    after.close()
 
 
 @pytest.mark.parametrize("boot", ["the same", "another"])
@@ -555,7 +524,6 @@ def test_a_lost_wheel_is_made_again_from_the_log(root, monkeypatch, boot):
         power_cut(monkeypatch)
     again = Waiting(root)
     assert again.lists() == everything()
-    again.close()
 
 
 def test_a_lost_log_is_made_again_from_the_queue_but_what_was_delivered_stays_delivered(root):
@@ -568,7 +536,6 @@ def test_a_lost_log_is_made_again_from_the_queue_but_what_was_delivered_stays_de
     assert again.files.queue_offset == 0
     assert again.files.skip_before == (45, NOW + 6_000)
     assert again.lists() == {}
-    again.close()
 
 
 @pytest.mark.parametrize("slots", [range(3), range(1), range(2, 3)])
@@ -584,7 +551,6 @@ def test_slots_that_the_wheel_lacks_are_linked_again_however_the_broker_ended(ro
     assert again.lists() == everything()
     assert again.files.wheel.total() == 45
     assert f"lacked {15 * len(slots)} waiting messages" in caplog.text
-    again.close()
 
 
 def test_a_wheel_that_is_behind_the_log_is_brought_up_to_date(root):
@@ -599,7 +565,6 @@ def test_a_wheel_that_is_behind_the_log_is_brought_up_to_date(root):
     wheel.close()
     again = Waiting(root)
     assert again.lists() == everything()
-    again.close()
 
 
 def test_a_snapshot_is_a_new_version_only_when_something_moved(root):
@@ -607,4 +572,3 @@ def test_a_snapshot_is_a_new_version_only_when_something_moved(root):
     first = waiting.files.snapshot(NOW, NOW)
     assert waiting.files.snapshot(NOW, NOW + 5) is first
     assert waiting.files.snapshot(NOW + 1000, NOW + 5).counter == first.counter + 1
-    waiting.close()
