@@ -10,7 +10,7 @@ import pytest
 from decoded_frames import decoded
 from golden import VERSIONS, GoldenFrame, frames, store_file
 from interop.remoting import decode_header, split_frame
-from sprocketmq.wire import bodies, headers
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire.bodies import Body
 from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.frames.frame import FrameDecoder
@@ -20,98 +20,17 @@ from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.records.properties import decode_properties, encode_properties
 from sprocketmq.wire.records.record import RecordView, check_record, decode_records, encode_record
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_MASK
+from sprocketmq.wire.requests.declaration import MessageBody, Records
 from sprocketmq.wire.text import fastjson
-
-# What each header of a (code, kind) is; a response has one when it succeeded, and a pull's in all four outcomes.
-HEADERS: dict[tuple[int, str], type[ExtHeader]] = {
-    (11, "request"): headers.PullMessageRequestHeader,
-    (11, "response"): headers.PullMessageResponseHeader,
-    (12, "request"): headers.QueryMessageRequestHeader,
-    (12, "response"): headers.QueryMessageResponseHeader,
-    (14, "request"): headers.QueryConsumerOffsetRequestHeader,
-    (14, "response"): headers.QueryConsumerOffsetResponseHeader,
-    (15, "request"): headers.UpdateConsumerOffsetRequestHeader,
-    (17, "request"): headers.CreateTopicRequestHeader,
-    (29, "request"): headers.SearchOffsetRequestHeader,
-    (29, "response"): headers.SearchOffsetResponseHeader,
-    (30, "request"): headers.GetMaxOffsetRequestHeader,
-    (30, "response"): headers.GetMaxOffsetResponseHeader,
-    (31, "request"): headers.GetMinOffsetRequestHeader,
-    (31, "response"): headers.GetMinOffsetResponseHeader,
-    (32, "request"): headers.GetEarliestMsgStoretimeRequestHeader,
-    (32, "response"): headers.GetEarliestMsgStoretimeResponseHeader,
-    (33, "request"): headers.ViewMessageRequestHeader,
-    (34, "response"): headers.HeartbeatResponseHeader,
-    (35, "request"): headers.UnregisterClientRequestHeader,
-    (36, "request"): headers.ConsumerSendMsgBackRequestHeader,
-    (37, "request"): headers.EndTransactionRequestHeader,
-    (38, "request"): headers.GetConsumerListByGroupRequestHeader,
-    (39, "request"): headers.CheckTransactionStateRequestHeader,
-    (40, "request"): headers.NotifyConsumerIdsChangedRequestHeader,
-    (103, "request"): headers.RegisterBrokerRequestHeader,
-    (103, "response"): headers.RegisterBrokerResponseHeader,
-    (104, "request"): headers.UnRegisterBrokerRequestHeader,
-    (105, "request"): headers.GetRouteInfoRequestHeader,
-    (202, "request"): headers.GetTopicStatsInfoRequestHeader,
-    (203, "request"): headers.GetConsumerConnectionListRequestHeader,
-    (204, "request"): headers.GetProducerConnectionListRequestHeader,
-    (207, "request"): headers.DeleteSubscriptionGroupRequestHeader,
-    (208, "request"): headers.GetConsumeStatsRequestHeader,
-    (215, "request"): headers.DeleteTopicRequestHeader,
-    (216, "request"): headers.DeleteTopicFromNamesrvRequestHeader,
-    (220, "request"): headers.ResetOffsetRequestHeader,
-    (222, "request"): headers.ResetOffsetRequestHeader,
-    (300, "request"): headers.QueryTopicConsumeByWhoRequestHeader,
-    (307, "request"): headers.GetConsumerRunningInfoRequestHeader,
-    (10, "request"): headers.SendMessageRequestHeader,
-    (10, "response"): headers.SendMessageResponseHeader,
-    (310, "request"): headers.SendMessageRequestHeaderV2,
-    (310, "response"): headers.SendMessageResponseHeader,
-    (315, "request"): headers.ViewBrokerStatsDataRequestHeader,
-    (317, "request"): headers.GetConsumeStatsInBrokerHeader,
-    (320, "request"): headers.SendMessageRequestHeaderV2,
-    (320, "response"): headers.SendMessageResponseHeader,
-    (325, "request"): headers.SendMessageRequestHeaderV2,
-    (325, "response"): headers.SendMessageResponseHeader,
-    (326, "request"): headers.ReplyMessageRequestHeader,
-    (351, "request"): headers.GetTopicConfigRequestHeader,
-}
 
 # Ext fields of no header of ours: proxies' and static topics' (bname, lo), 5.x's request type, a signature, and what has no class in Java
 # too.
 SIGNATURE = {"AccessKey", "Signature"}
 BESIDE = {"bname", "lo", "ReqT", "_UNIQUE_KEY_QUERY", "indexType", "lastKey", "MSG_REGION", "TRACE_ON", *SIGNATURE}
 
-JSON_BODIES: dict[tuple[int, str], type[Body]] = {
-    (28, "response"): bodies.KVTable,
-    (34, "request"): bodies.HeartbeatData,
-    (38, "response"): bodies.GetConsumerListByGroupResponseBody,
-    (41, "request"): bodies.LockBatchRequestBody,
-    (41, "response"): bodies.LockBatchResponseBody,
-    (42, "request"): bodies.UnlockBatchRequestBody,
-    (46, "request"): bodies.CheckClientConfigRequestBody,
-    (103, "request"): bodies.RegisterBrokerBody,
-    (103, "response"): bodies.KVTable,
-    (105, "response"): bodies.TopicRouteData,
-    (106, "response"): bodies.ClusterInfo,
-    (200, "request"): bodies.SubscriptionGroupConfig,
-    (202, "response"): bodies.TopicStatsTable,
-    (203, "response"): bodies.ConsumerConnection,
-    (204, "response"): bodies.ProducerConnection,
-    (206, "response"): bodies.TopicList,
-    (208, "response"): bodies.ConsumeStats,
-    (220, "request"): bodies.ResetOffsetBody,
-    (222, "response"): bodies.ResetOffsetBody,
-    (300, "response"): bodies.GroupList,
-    (307, "response"): bodies.ConsumerRunningInfo,
-    (315, "response"): bodies.BrokerStatsData,
-    (317, "response"): bodies.ConsumeStatsList,
-    (351, "response"): bodies.TopicConfig,
-}
-RECORD_BODIES = {(11, "response"), (12, "response"), (33, "response"), (39, "request")}
-MESSAGE_BODIES = {(10, "request"), (310, "request"), (325, "request"), (326, "request")}
-
 FRAMES = frames()
+DECLARED = {int(one.code): one for one in requests.declared()}
+NO_JSON = (Records, MessageBody)
 
 
 def _id(frame: GoldenFrame) -> str:
@@ -133,9 +52,16 @@ def _said(frame: bytes) -> tuple[dict[str, Any], bytes]:
     return {**header, "extFields": fields}, body
 
 
-def _has_header(frame: GoldenFrame, command: Command) -> bool:
-    succeeded = frame.response_code in (None, 0) or (frame.code == 11 and frame.response_code in (19, 20, 21))
-    return (frame.code, frame.kind) in HEADERS and succeeded
+def _header_type(frame: GoldenFrame) -> type[ExtHeader] | None:
+    """An answer has one when it succeeded, and a pull's in all four outcomes."""
+    if frame.kind == "request":
+        return DECLARED[frame.code].header
+    succeeded = frame.response_code == 0 or (frame.code == 11 and frame.response_code in (19, 20, 21))
+    return DECLARED[frame.code].answer_header if succeeded else None
+
+
+def _body_type(frame: GoldenFrame) -> type[Body] | None:
+    return DECLARED[frame.code].body if frame.kind == "request" else DECLARED[frame.code].answer_body
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=_id)
@@ -150,11 +76,10 @@ def test_a_java_frame_is_read_as_another_decoder_reads_it_and_written_back_equal
 
 @pytest.mark.parametrize("frame", FRAMES, ids=_id)
 def test_every_ext_field_of_a_java_frame_is_known(frame):
-    command = _command(frame)
-    if not _has_header(frame, command):
+    command, header_type = _command(frame), _header_type(frame)
+    if header_type is None:
         assert set(command.ext_fields) <= BESIDE, "ext fields, but no header type"
         return
-    header_type = HEADERS[frame.code, frame.kind]
     header = command.header(header_type)
     unknown = set(command.ext_fields) - set(header_type.__struct_encode_fields__)
     assert unknown <= BESIDE
@@ -170,9 +95,9 @@ def test_every_ext_field_of_a_java_frame_is_known(frame):
     }
 
 
-@pytest.mark.parametrize("frame", [frame for frame in FRAMES if (frame.code, frame.kind) in JSON_BODIES], ids=_id)
+@pytest.mark.parametrize("frame", [one for one in FRAMES if _body_type(one) not in (None, *NO_JSON)], ids=_id)
 def test_a_java_json_body_is_read_and_written_back_equal(frame):
-    body_type = JSON_BODIES[frame.code, frame.kind]
+    body_type = _body_type(frame)
     data = bytes(_command(frame).body)
     if not data:
         assert frame.kind == "response"
@@ -211,7 +136,7 @@ def _missing(java: Any, ours: Any, code: int, path: str = "$") -> list[str]:
     return [] if java == ours else [f"{path}: {java!r} != {ours!r}"]
 
 
-@pytest.mark.parametrize("frame", [frame for frame in FRAMES if (frame.code, frame.kind) in RECORD_BODIES], ids=_id)
+@pytest.mark.parametrize("frame", [frame for frame in FRAMES if _body_type(frame) is Records], ids=_id)
 def test_java_records_are_read_and_written_back_byte_for_byte(frame):
     data = bytes(_command(frame).body)
     at, views = 0, list[RecordView]()
@@ -272,8 +197,7 @@ def test_java_properties_are_read_and_written_back_byte_for_byte(frame):
 
 
 def test_no_body_is_left_unread():
-    read = JSON_BODIES.keys() | RECORD_BODIES | MESSAGE_BODIES | {(320, "request")}
-    assert [_id(frame) for frame in FRAMES if _command(frame).body and (frame.code, frame.kind) not in read] == []
+    assert [_id(frame) for frame in FRAMES if _command(frame).body and _body_type(frame) is None] == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
