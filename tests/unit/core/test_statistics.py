@@ -78,17 +78,6 @@ def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(window, p
     assert shown(end_ms + period_ms) == ((span_ms - period_ms) // 10_000, span_ms)
 
 
-def test_a_steady_rate_is_the_rate():
-    statistics = ConsumerStatistics()
-    for second in range(3_700):
-        statistics.pulled("t", 32, 8, second * 1000)
-    for window in (Window.MINUTE, Window.HOUR):
-        shown = statistics.totals("t", Measure.PULL_TPS, window, 3_700_000)
-        assert (shown.per_second, shown.mean) == (32.0, 32.0)
-        assert shown.span_ms == 6 * window.period_ms
-    assert statistics.totals("t", Measure.PULL_RT, Window.MINUTE, 3_700_000).mean == 8.0
-
-
 def test_a_consumers_numbers_are_kept_by_topic():
     statistics = ConsumerStatistics()
     statistics.pulled("t", 32, 8, 0)

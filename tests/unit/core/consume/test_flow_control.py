@@ -23,35 +23,23 @@ def test_the_defaults_are_javas():
     assert FlowLimits() == FlowLimits(1000, 100 * MIB, 2000, -1, -1)
 
 
-def test_more_than_the_count_pauses_for_50_ms_and_says_why():
+@pytest.mark.parametrize(
+    ("limits", "allowed", "more", "cause", "reason"),
+    [
+        (FlowLimits(), messages(*range(1000)), messages(1000), FlowControlCause.COUNT, "1001 messages cached, more than 1000"),
+        (FlowLimits(max_size_bytes=100), [message(0, b"x" * 100)], messages(1), FlowControlCause.SIZE, "flights/broker-a/0"),
+        (FlowLimits(), messages(0, 2000), messages(2001), FlowControlCause.SPAN, "oldest unfinished message 0"),
+    ],
+    ids=["count", "size", "span"],
+)  # fmt: skip
+def test_more_than_a_limit_pauses_for_50_ms_and_says_why(limits, allowed, more, cause, reason):
     queue = ProcessQueue(QUEUE)
-    queue.put(messages(*range(1000)))
-    assert check(queue, FlowLimits()) is None
-    queue.put(messages(1000))
-    paused = check(queue, FlowLimits())
-    assert paused is not None
-    assert (paused.cause, paused.delay_ms) == (FlowControlCause.COUNT, 50)
-    assert paused.reason == "flights/broker-a/0 has 1001 messages cached, more than 1000"
-
-
-def test_more_than_the_size_pauses():
-    queue, limits = ProcessQueue(QUEUE), FlowLimits(max_size_bytes=100)
-    queue.put([message(0, b"x" * 100)])
+    queue.put(allowed)
     assert check(queue, limits) is None
-    queue.put([message(1, b"x")])
+    queue.put(more)
     assert (paused := check(queue, limits)) is not None
-    assert (paused.cause, paused.delay_ms) == (FlowControlCause.SIZE, 50)
-
-
-def test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption():
-    queue = ProcessQueue(QUEUE)
-    queue.put(messages(0, 2000))
-    assert check(queue, FlowLimits()) is None
-    queue.put(messages(2001))
-    assert (paused := check(queue, FlowLimits())) is not None
-    assert (paused.cause, paused.delay_ms) == (FlowControlCause.SPAN, 50)
-    assert "oldest unfinished message 0" in paused.reason
-    assert check(queue, FlowLimits(), orderly=True) is None
+    assert (paused.cause, paused.delay_ms) == (cause, 50)
+    assert reason in paused.reason
 
 
 def test_messages_being_consumed_count_and_finished_ones_do_not():

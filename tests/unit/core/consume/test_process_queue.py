@@ -49,14 +49,6 @@ def test_messages_are_taken_in_order_and_at_most_batch_size():
     assert (queue.count, queue.pending_count, queue.in_flight_count) == (5, 0, 5)
 
 
-def test_a_second_copy_of_a_cached_offset_is_ignored():
-    queue = ProcessQueue(QUEUE)
-    assert queue.put([message(1, b"abc"), message(2, b"de")]) == 2
-    assert queue.put([message(2, b"other"), message(3, b"f")]) == 1
-    assert queue.size_bytes == 6
-    assert [one.body for one in queue.take(9, 0)] == [b"abc", b"de", b"f"]
-
-
 def test_rollback_returns_everything_in_flight_and_commit_settles_it():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2, 3))
@@ -102,18 +94,6 @@ def test_a_message_that_is_only_pending_cannot_be_done():
     queue.put(waiting)
     assert queue.done(waiting) is None
     assert queue.count == 1
-
-
-def test_the_span_is_between_the_oldest_unfinished_and_the_newest():
-    queue = ProcessQueue(QUEUE)
-    assert queue.span == 0
-    queue.put(messages(5, 6, 2005))
-    assert queue.span == 2000
-    stuck, _, newest = queue.take(3, 0)
-    queue.done([newest])
-    assert queue.span == 1
-    queue.done([stuck])
-    assert queue.span == 0
 
 
 def test_a_pull_is_expired_after_120_s_without_a_look():

@@ -42,12 +42,6 @@ def shares(strategy: AllocationStrategy, all_queues: list[MessageQueue], members
     return [[queue.queue_id for queue in allocate(strategy, "g", member, all_queues, members)] for member in members]
 
 
-def test_avg_gives_contiguous_runs_and_the_first_get_one_more():
-    assert shares(AVG, queues(8), ids(3)) == [[0, 1, 2], [3, 4, 5], [6, 7]]
-    assert shares(AVG, queues(4), ids(6)) == [[0], [1], [2], [3], [], []]
-    assert shares(AVG, queues(6), ids(3)) == [[0, 1], [2, 3], [4, 5]]
-
-
 def javas_averagely(count: int, members: int, index: int) -> range:
     """The formula of AllocateMessageQueueAveragely."""
     mod = count % members
@@ -70,15 +64,6 @@ def test_by_circle_assigns_the_queues_to_the_clients_in_turn():
 def test_the_ring_hashes_are_javas():
     assert _ring_hash("10.0.0.1@1-0") == 2998294157
     assert _ring_hash(_java_text(MessageQueue("T", "b", 0))) == 562732085
-
-
-def test_consistent_hash_moves_queues_only_to_a_newcomer():
-    strategy, all_queues = AllocateByConsistentHash(), queues(64)
-    before = {q: m for m in ids(5) for q in allocate(strategy, "g", m, all_queues, ids(5))}
-    after = {q: m for m in ids(6) for q in allocate(strategy, "g", m, all_queues, ids(6))}
-    moved = {queue for queue in all_queues if before[queue] != after[queue]}
-    assert moved
-    assert {after[queue] for queue in moved} == {ids(6)[-1]}
 
 
 def test_consistent_hash_agrees_with_a_ring_walked_by_hand():
@@ -104,16 +89,24 @@ def test_machine_room_shares_only_the_named_rooms():
     assert found == [[east[0], east[1], east[4]], [east[2], east[3]]]
 
 
-def room_of_broker(queue: MessageQueue) -> str:
-    return queue.broker_name.split("@")[0]
+class Rooms:
+    """A resolver: rooms are before the "@" of a broker and the "-" of a client."""
+
+    @staticmethod
+    def broker_deploy_in(queue: MessageQueue) -> str:
+        return queue.broker_name.split("@")[0]
+
+    @staticmethod
+    def consumer_deploy_in(client_id: str) -> str:
+        return client_id.split("-")[0]
 
 
-def room_of_client(client_id: str) -> str:
-    return client_id.split("-")[0]
+def nearby(within: AllocationStrategy) -> AllocateMachineRoomNearby:
+    return AllocateMachineRoomNearby(within, Rooms.broker_deploy_in, Rooms.consumer_deploy_in)
 
 
 def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers():
-    strategy = AllocateMachineRoomNearby(AVG, room_of_broker, room_of_client)
+    strategy = nearby(AVG)
     assert strategy.name == "MACHINE_ROOM_NEARBY-AVG"
     all_queues = queues(4, "east@1") + queues(2, "west@1") + queues(3, "north@1")
     members = ["east-a", "east-b", "west-a"]
@@ -125,7 +118,7 @@ def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers():
 
 
 def test_nearby_needs_a_room_for_every_queue_and_client():
-    strategy = AllocateMachineRoomNearby(AVG, lambda queue: "", room_of_client)
+    strategy = AllocateMachineRoomNearby(AVG, lambda queue: "", Rooms.consumer_deploy_in)
     with pytest.raises(ConfigurationError, match="machine room of queue"):
         allocate(strategy, "g", "east-a", queues(1), ["east-a"])
 
@@ -134,8 +127,8 @@ SERVING_ALL: list[Callable[[], AllocationStrategy]] = [
     AllocateAveragely,
     AllocateAveragelyByCircle,
     AllocateByConsistentHash,
-    lambda: AllocateMachineRoomNearby(AllocateAveragely(), room_of_broker, room_of_client),
-    lambda: AllocateMachineRoomNearby(AllocateByConsistentHash(), room_of_broker, room_of_client),
+    lambda: nearby(AllocateAveragely()),
+    lambda: nearby(AllocateByConsistentHash()),
     lambda: AllocateByMachineRoom(frozenset({"east", "west"})),
 ]
 
@@ -192,16 +185,6 @@ def test_names_are_sorted_by_utf16_units_as_java_does():
     assert shares(AVG, queues(3), [emoji, private])[0] == [0, 1]
 
 
-class Rooms:
-    """A resolver: rooms are before the "@" of a broker and the "-" of a client."""
-
-    def broker_deploy_in(self, queue: MessageQueue) -> str:
-        return room_of_broker(queue)
-
-    def consumer_deploy_in(self, client_id: str) -> str:
-        return room_of_client(client_id)
-
-
 def test_all_six_strategies_are_found_by_javas_names():
     assert set(STRATEGIES) == {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
     assert strategy_by_name("AVG") is AVG
@@ -218,9 +201,8 @@ def test_all_six_strategies_are_found_by_javas_names():
         ("MACHINE_ROOM_NEARBY-CONSISTENT_HASH", AllocateByConsistentHash()),
     ):
         found = strategy_by_name(name, resolver=Rooms())
-        expected = AllocateMachineRoomNearby(within, room_of_broker, room_of_client)
-        assert strategy_name(found) == expected.name
-        assert shares(found, all_queues, members) == shares(expected, all_queues, members)
+        assert strategy_name(found) == nearby(within).name
+        assert shares(found, all_queues, members) == shares(nearby(within), all_queues, members)
 
 
 @pytest.mark.parametrize(

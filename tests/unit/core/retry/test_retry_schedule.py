@@ -13,7 +13,6 @@ from sprocketmq.core.retry.retry_schedule import (
     delay_level_of_queue,
     max_reconsume_times,
     queue_of_delay_level,
-    retry_level,
 )
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
@@ -38,11 +37,6 @@ def test_sixteen_retries_wait_almost_4_hours_and_46_minutes_in_sum():
     assert decision == ToDeadLetterQueue(17)
     assert times == 16
     assert waited_ms == 4 * HOUR + 45 * MINUTE + 40 * SECOND
-
-
-def test_the_first_retry_waits_10_s_and_the_second_30_s():
-    levels = DelayLevels.parse()
-    assert [levels.delay_ms(retry_level(times)) for times in (0, 1, 2)] == [10 * SECOND, 30 * SECOND, MINUTE]
 
 
 def test_all_units_are_read():

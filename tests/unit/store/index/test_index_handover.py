@@ -103,6 +103,9 @@ def test_only_an_index_holds_the_timestamp_of_the_queues_back(config, tmp_path):
     store._flusher._sync_queues()
     physic, logics = struct.unpack_from(">qq", (tmp_path / "s/checkpoint").read_bytes())
     assert (physic, logics) == (NOW_MS + 8_000, 0 if config.message_index_enable else NOW_MS + 8_000)
+    store.dispatch(9)
+    (indexed,) = struct.unpack_from(">q", (tmp_path / "s/checkpoint").read_bytes(), 16)
+    assert (indexed > NOW_MS) is config.message_index_enable, "before its entries are there"
 
 
 def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path):
