@@ -265,7 +265,6 @@ def test_a_deletion_that_the_disk_refuses_can_be_tried_again(tmp_path, monkeypat
     assert store.queues() == []
     assert not (tmp_path / "s/consumequeue/T").exists()
     assert store.append(message("T", 1, b"second life"), NOW_MS).queue_offset == 0
-    store.close()
 
 
 def test_an_entry_whose_record_is_gone_is_skipped_and_logged(caplog):

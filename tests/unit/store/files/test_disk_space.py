@@ -129,7 +129,6 @@ def test_room_ends_where_the_disk_did_and_grows_when_there_is_space(tmp_path, di
     small.left = 1 << 20
     file.ensure_space(6_000, 10_000)
     assert file.room >= 10_000
-    file.unmap()
 
 
 def test_pages_that_the_kernel_does_not_let_be_written_are_no_room(tmp_path, monkeypatch):
@@ -161,7 +160,6 @@ def test_what_was_sure_of_a_mapping_is_asked_for_again_with_the_next_one(tmp_pat
     assert file.room == 0
     file.ensure_space(5, 10)
     assert bytes(file.view[:6]) == b"value\0"
-    file.unmap()
 
 
 def test_a_kernel_that_cannot_be_asked_has_the_pages_written_once_more(path, monkeypatch):
@@ -190,7 +188,6 @@ def test_data_ends_where_only_a_hole_follows(tmp_path):
         file.unmap()
         assert 1 << 21 < len(file.data) < 1 << 22
         assert len(list(data_ranges(other.fileno(), 1 << 22))) == 2
-    file.unmap()
 
 
 def full_pages(*_):

@@ -50,7 +50,6 @@ def test_what_is_written_to_a_mapping_is_in_the_file_and_in_other_mappings(path)
         file.write(b"other")
     assert first[:5] == b"other"
     first.close()
-    second.close()
 
 
 def test_views_outlive_their_mapping_object(path):

@@ -9,30 +9,16 @@ import pytest
 
 from sprocketmq.client.consume.offset_store import LocalFileOffsetStore
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.store import DiskMessageStore, StoreConfig
+from sprocketmq.store import StoreConfig
 from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below
 from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
 
+from ..stores import open_disk
+
 BAD = (
-    "",
-    ".",
-    "..",
-    "/",
-    "/etc",
-    "../x",
-    "a/b",
-    "a/",
-    "a\\b",
-    "..\\x",
-    "C:\\x",
-    "\x00",
-    "a\x00",
-    "a\nb",
-    "\x7f",
-    "\ud800",
-    "n" * 256,
-    "ä" * 128,
-)
+    "", ".", "..", "/", "/etc", "../x", "a/b", "a/", "a\\b", "..\\x", "C:\\x", "\x00", "a\x00", "a\nb", "\x7f", "\ud800",
+    "n" * 256, "ä" * 128,
+)  # fmt: skip
 GOOD = ("t", "%RETRY%g", "%RETRY%g+t", "...", "..a", "a b", "ä", "n" * 255, "10.0.0.1@4711#99", "-")
 
 
@@ -68,8 +54,7 @@ def test_a_link_is_removed_and_what_it_points_at_stays(tmp_path):
     assert (tmp_path / "elsewhere" / "kept").exists()
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_the_extension_and_the_queues_of_such_a_topic_are_refused(tmp_path, name):
+def test_the_extension_and_the_queues_of_such_a_topic_are_refused(tmp_path):
     (tmp_path / "x").write_text("")
     extension = ConsumeQueueExtTable(str(tmp_path / "store" / "consumequeue_ext"), 1 << 16)
     for call in (
@@ -78,36 +63,25 @@ def test_the_extension_and_the_queues_of_such_a_topic_are_refused(tmp_path, name
         lambda topic: extension.put(topic, 0, 1, 1),
     ):
         with pytest.raises(ConfigurationError):
-            call(name)
-    store = DiskMessageStore(tmp_path / "store", StoreConfig(mapped_file_size_commit_log=1 << 16))
-    store.load()
-    try:
-        with pytest.raises(ConfigurationError):
-            store.delete_topic(name)
-        with pytest.raises(ConfigurationError):
-            store.consume_queues.open(name, 0)
-    finally:
-        store.close()
+            call("../x")
+    store = open_disk(tmp_path / "store")
+    with pytest.raises(ConfigurationError):
+        store.delete_topic("../x")
+    with pytest.raises(ConfigurationError):
+        store.consume_queues.open("../x", 0)
     assert (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_a_clients_own_progress_is_kept_below_its_folder(tmp_path, name):
+@pytest.mark.parametrize(("client_id", "group"), [("../x", "group"), ("10.0.0.1@1", "../x")])
+def test_a_clients_own_progress_is_kept_below_its_folder(tmp_path, client_id, group):
     with pytest.raises(ConfigurationError):
-        LocalFileOffsetStore(tmp_path, name, "group")
-    with pytest.raises(ConfigurationError):
-        LocalFileOffsetStore(tmp_path, "10.0.0.1@1", name)
+        LocalFileOffsetStore(tmp_path, client_id, group)
 
 
 def test_a_folder_of_an_odd_name_among_the_queues_is_left_alone(tmp_path, caplog):
     odd = tmp_path / "consumequeue" / "a\nb" / "0"
     odd.mkdir(parents=True)
     (odd / ("0" * 20)).write_bytes(bytes(20_000))
-    store = DiskMessageStore(
-        tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=20_000)
-    )
-    store.load()
-    assert store.queues() == []
-    store.close()
+    assert open_disk(tmp_path, StoreConfig(mapped_file_size_consume_queue=20_000)).queues() == []
     assert (odd / ("0" * 20)).exists()
     assert "is not a valid topic name" in caplog.text

@@ -8,6 +8,7 @@ import errno
 import logging
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,9 +24,16 @@ HOUR_MS = 3_600_000
 ANY_HOUR = dataclasses.replace(SMALL, file_reserved_time=1, delete_when=";".join(str(hour) for hour in range(24)))
 
 
+@pytest.fixture(autouse=True)
+def disk(monkeypatch):
+    """How full it is."""
+    disk = SimpleNamespace(used_percent=10.0)
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: disk.used_percent)
+    return disk
+
+
 @pytest.fixture(params=["memory", "disk"])
-def store(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+def store(request, tmp_path):
     opened = open_memory(ANY_HOUR) if request.param == "memory" else open_disk(tmp_path / "s", ANY_HOUR)
     yield opened
     assert problems(opened) == []
@@ -59,8 +67,7 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset(store):
     assert len(bodies(store, "old")) == 1
 
 
-def test_entries_of_expired_messages_are_no_damaged_ones_after_a_start(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+def test_entries_of_expired_messages_are_no_damaged_ones_after_a_start(tmp_path, caplog):
     store = open_disk(tmp_path / "s", ANY_HOUR)
     for _ in range(3):
         store.append(message("old"), NOW_MS)
@@ -74,7 +81,6 @@ def test_entries_of_expired_messages_are_no_damaged_ones_after_a_start(tmp_path,
     assert first > 0
     assert store.units("T", 0, 0, 1)[0].queue_offset == first == store.min_offset("T", 0)
     assert caplog.text == ""
-    store.close()
 
 
 def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store):
@@ -87,20 +93,20 @@ def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store):
 
 
 @pytest.mark.parametrize(("used", "goes"), [(70.0, False), (76.0, True)])
-def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(store, monkeypatch, used, goes):
+def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(store, disk, used, goes):
     fill(store)
     store.config = dataclasses.replace(ANY_HOUR, delete_when="")
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: used)
+    disk.used_percent = used
     assert bool(store.clean(NOW_MS + 1000 * HOUR_MS)) is goes
 
 
-def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(store, monkeypatch, caplog):
+def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(store, disk, caplog):
     fill(store)
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
+    disk.used_percent = 95.0
     assert store.clean(NOW_MS) > 0  # nothing is expired
     with pytest.raises(StoreNotWritable, match=r"95% full.*diskSpaceWarningLevelRatio"):
         store.append(message(), NOW_MS)
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 60.0)
+    disk.used_percent = 60.0
     store.clean(NOW_MS)
     assert store.append(message(), NOW_MS).queue_offset == 100
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -133,8 +139,7 @@ def test_a_view_of_a_deleted_file_stays_readable(store):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_cleaned_store_reopens_at_the_same_offsets(tmp_path, monkeypatch, lost):
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+def test_a_cleaned_store_reopens_at_the_same_offsets(tmp_path, lost):
     store = open_disk(tmp_path / "s", ANY_HOUR)
     sent = fill(store)
     store.clean(NOW_MS + 100 * 60_000)
@@ -187,9 +192,9 @@ def test_an_index_file_that_ends_with_the_first_kept_record_stays(store):
 @pytest.mark.parametrize("number", [errno.EIO, errno.EPERM])
 @pytest.mark.parametrize("which", ["log", "queue", "index"])
 def test_a_file_that_the_disk_does_not_delete_is_said_and_goes_another_time(
-    tmp_path, monkeypatch, caplog, which, number
+    tmp_path, monkeypatch, disk, caplog, which, number
 ):
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
+    disk.used_percent = 95.0
     store = open_disk(tmp_path / "s", ANY_HOUR)
     for count in range(60):
         store.append(StoredMessage("T", count % 2, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % count), NOW_MS + count * 60_000)
@@ -215,19 +220,18 @@ def test_a_file_that_the_disk_does_not_delete_is_said_and_goes_another_time(
     store.clean(late_ms)
     assert files[0] is not stays
     assert problems(store) == []
-    store.close()
 
 
-def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(store, monkeypatch):
+def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(store, disk):
     sent = fill(store, 5)
     log = store.commit_log
     assert len(log.files.files) == 1
     log.files.create_file(log.files.start + 2048)
     late_ms = NOW_MS + 1000 * HOUR_MS
     assert store.clean(late_ms) == 0
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 99.0)  # also when space is needed at any price
+    disk.used_percent = 99.0  # also when space is needed at any price
     store.clean(late_ms)
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    disk.used_percent = 10.0
     store.clean(late_ms)
     assert bodies(store) == sent
 
@@ -235,7 +239,6 @@ def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(st
 @pytest.mark.parametrize(("number", "goes"), [(errno.EIO, False), (errno.EROFS, False), (errno.ENOSPC, True)])
 def test_no_file_goes_whose_going_cannot_be_noted_except_from_a_full_disk(tmp_path, monkeypatch, number, goes):
     """A start after a crash would miss the file. Found by the simulator, seed 7100077."""
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     store = open_disk(tmp_path / "s", ANY_HOUR)
     fill(store)
     before = len(store.commit_log.files.files)
@@ -249,4 +252,3 @@ def test_no_file_goes_whose_going_cannot_be_noted_except_from_a_full_disk(tmp_pa
         assert bool(store.clean(NOW_MS + 100 * 60_000)) is goes
     assert (len(store.commit_log.files.files) < before) is goes
     assert store.clean(NOW_MS + 1000 * HOUR_MS)
-    store.close()
