@@ -54,11 +54,19 @@ def reopened(path, config=SMALL):
     return store
 
 
-def power_cut(store, to):
-    """A crash after which the machine was started anew: writes may be torn."""
-    path = crash(store, to)
+def power_cut(store):
+    """As ``crashed``, but the machine was started anew: writes may be torn."""
+    path = crashed(store)
     (path / "abort").write_text("1\nanother start of the machine")
     return path
+
+
+def stopped(store):
+    store.close()
+    return Path(store.path)
+
+
+STOPS = {"clean": stopped, "killed": crashed, "power": power_cut}
 
 
 def fill(store, count, topic="T", queue_count=3):
@@ -106,9 +114,7 @@ def three_messages(tmp_path_factory):
     store = open_disk(root / "s", ONE_FILE)
     for index in range(3):
         result = store.append(message("Topic", 0, b"number %d" % index, tag="A"), NOW_MS)
-    power_cut(store, root / "c")
-    store.close()
-    return root / "c", result.physical_offset, result.physical_offset + result.size
+    return power_cut(store), result.physical_offset, result.physical_offset + result.size
 
 
 def test_a_last_record_cut_at_any_byte_is_dropped_and_its_entry_with_it(three_messages, tmp_path):
@@ -215,7 +221,7 @@ def zero_last_entry(path):
 
 
 @pytest.mark.parametrize("damage", [delete_queue, delete_topic, zero_queue, zero_last_entry])
-@pytest.mark.parametrize(("stop", "later"), [("clean", 0), ("killed", 0), ("cut", 40)])
+@pytest.mark.parametrize(("stop", "later"), [("clean", 0), ("killed", 0), ("power", 40)])
 def test_queues_that_are_lost_are_rebuilt_without_a_later_record(tmp_path, damage, stop, later):
     """Nothing in the log behind the checkpoint shows the hole, and what other queues got since does not hide it."""
     store = open_disk(tmp_path / "s", ONE_FILE)
@@ -224,8 +230,7 @@ def test_queues_that_are_lost_are_rebuilt_without_a_later_record(tmp_path, damag
     store.flush()
     for number in range(later):
         store.append(message("U", 9, b"%d" % number), NOW_MS)
-    path = tmp_path / "s" if stop == "clean" else (crash if stop == "killed" else power_cut)(store, tmp_path / "c")
-    store.close()
+    path = STOPS[stop](store)
     assert not [problem for problem in check_directory(path) if not problem.note]
     damage(path)
     assert [problem for problem in check_directory(path) if not problem.note]
@@ -359,17 +364,14 @@ def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path
     store = open_disk(tmp_path / "s", ONE_FILE)
     for index in range(5):
         result = store.append(message(body=b"same size %d" % index), NOW_MS)
-    path = power_cut(store, tmp_path / "c")
-    store.close()
+    path = power_cut(store)
     patch(
         log_file(path), 2 * result.size + 90, b"torn"
     )  # the third record; the fourth and fifth are sound, but unreachable
     again = reopened(path, ONE_FILE)
     assert bodies(again) == [b"same size 0", b"same size 1"]
     again.append(message(body=b"same size X"), NOW_MS)
-    second = crash(again, tmp_path / "d")
-    again.close()
-    last = reopened(second, ONE_FILE)
+    last = reopened(crashed(again), ONE_FILE)
     assert bodies(last) == [b"same size 0", b"same size 1", b"same size X"]
 
 
@@ -411,8 +413,7 @@ def test_what_a_power_cut_kept_from_the_disk_is_said(tmp_path, caplog):
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 30)
     end = store.units("T", 2, 7, 1)[0].physical_offset
-    path = power_cut(store, tmp_path / "c")
-    store.close()
+    path = power_cut(store)
     os.truncate(log_file(path), end)
     os.truncate(log_file(path), ONE_FILE.mapped_file_size_commit_log)
     again = reopened(path, ONE_FILE)
@@ -426,8 +427,7 @@ def test_what_a_power_cut_kept_from_the_disk_is_said(tmp_path, caplog):
 def test_a_log_of_which_a_power_cut_kept_no_file_is_said(tmp_path, caplog):
     store = open_disk(tmp_path / "s", ONE_FILE)
     fill(store, 3)
-    path = power_cut(store, tmp_path / "c")
-    store.close()
+    path = power_cut(store)
     log_file(path).unlink()
     again = reopened(path, ONE_FILE)
     expect(again, [])
@@ -458,9 +458,7 @@ def _javas(tmp_path, *, stop="clean", lost=()) -> tuple[Path, list[bytes]]:
     sent = fill(store, 30)
     fill(store, 30, "U")
     store.flush()
-    path = crashed(store)
-    if stop == "clean":
-        path = tmp_path / "s"
+    path = STOPS[stop](store)
     for name in ("U", *lost):
         shutil.rmtree(path / "consumequeue" / name)
     (path / "lock").write_bytes(b"lock")  # what a Java broker leaves there
@@ -483,9 +481,8 @@ def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_pa
             with pytest.raises(StoreNotWritable):
                 _loaded(path, {"T"})
     again = _loaded(path, {"T"})
-    for number in range({"ours is killed": 1, "ours is killed twice": 2}.get(then, 0)):
-        path = crash(again, tmp_path / f"killed-{number}")
-        again.close()
+    for _ in range({"ours is killed": 1, "ours is killed twice": 2}.get(then, 0)):
+        path = crashed(again)
         assert not [problem for problem in check_directory(path, ONE_FILE) if not problem.note]
         again = _loaded(path, {"T"})
         assert again.recovery.record_count <= 1, "the whole log was read again"
@@ -500,8 +497,7 @@ def test_a_topic_that_a_java_broker_has_deleted_and_ours_has_created_again_is_ne
     end = store.checkpoint.javas_end  # the broker notes it as the topic's deletion
     for body in sent:
         store.append(message("U", body=body), NOW_MS)
-    path = crash(store, tmp_path / "killed")
-    store.close()
+    path = crashed(store)
     assert bodies(_loaded(path, {"T", "U"}, {"U": end}), "U") == sent
 
 
@@ -509,8 +505,7 @@ def test_a_full_scan_adds_no_old_message_to_a_topic_that_was_created_again_and_i
     path, _ = _javas(tmp_path)
     store = _loaded(path, {"T"})
     store.append(message("U", body=b"new"), NOW_MS)
-    path = crash(store, tmp_path / "killed")
-    store.close()
+    path = crashed(store)
     os.truncate(queue_file(path, queue_id=0), 40)
     assert bodies(_loaded(path, {"T"}), "U") == [b"new"]
 
@@ -524,8 +519,7 @@ def test_a_topic_that_java_deleted_after_ours_had_run_in_between_stays_deleted(t
     (path / "checkpoint").write_bytes(checkpoint)
     (path / "lock").write_bytes(b"lock")
     store = _loaded(path, {"T", "V"})
-    path = crash(store, tmp_path / "killed")
-    store.close()
+    path = crashed(store)
     shutil.rmtree(path / "consumequeue/V")
     (path / "lock").write_bytes(b"lock")
     store = _loaded(path, {"T"})
@@ -560,8 +554,7 @@ def test_what_is_sent_after_a_loss_was_accepted_is_no_deletion_of_javas(tmp_path
     store = _loaded(path, {"T"}, config=dataclasses.replace(ONE_FILE, accept_store_loss=True))
     store.append(message("X", body=b"new"), NOW_MS)
     store.flush()
-    path = power_cut(store, tmp_path / "cut")
-    store.close()
+    path = power_cut(store)
     shutil.rmtree(path / "consumequeue/X")
     assert bodies(_loaded(path, {"T"}), "X") == [b"new"]
 
@@ -628,8 +621,7 @@ def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path, d
 def test_a_recovery_that_is_killed_begins_anew(tmp_path, crash_at, monkeypatch):
     store = open_disk(tmp_path / "s")
     sent = fill(store, 60)
-    path = power_cut(store, tmp_path / "c")
-    store.close()
+    path = power_cut(store)
     with log_file(path, 2048).open("r+b") as file:
         file.seek(1000)
         file.write(bytes(128))
@@ -680,16 +672,15 @@ def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path):
     assert 60 <= store.recovery.record_count <= 70, "a minute and three seconds, not the whole file"
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("stop", ["clean", "killed"])
 @pytest.mark.parametrize("start", [0, 100, 300])
 @pytest.mark.parametrize("damage", ["missing", "short", "empty"])
-def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(tmp_path, killed, damage, start):
+def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(tmp_path, stop, damage, start):
     """Java goes on behind the hole, and no consumer sees the messages whose entries are gone."""
     store = open_disk(tmp_path / "s")
     for number in range(20):
         store.append(message(body=b"%d" % number), NOW_MS)
-    path = crash(store, tmp_path / "crashed") if killed else Path(store.path)
-    store.close()
+    path = STOPS[stop](store)
     if damage == "missing":
         queue_file(path, start=start).unlink()
     else:
@@ -698,7 +689,7 @@ def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(tmp_path, killed,
     assert bodies(again) == [b"%d" % number for number in range(20)]
 
 
-@pytest.mark.parametrize("stop", ["clean", "killed", "power"])
+@pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("checkpoint", ["ours", "without totals", "Java's"])
 def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(
     tmp_path, monkeypatch, checkpoint, stop
@@ -709,8 +700,7 @@ def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(
         store.append(message("T", int(number >= 30), body), NOW_MS + number * 60_000)  # no later record shows a hole
         if number == 50:
             store.flush()
-    path = {"killed": crash, "power": power_cut}[stop](store, tmp_path / "c") if stop != "clean" else tmp_path / "s"
-    store.close()
+    path = STOPS[stop](store)
     found = Checkpoint(str(path / "checkpoint"))
     found.load()
     if checkpoint != "ours":
@@ -738,9 +728,8 @@ def test_after_a_start_that_built_queues_anew_and_failed_wrong_entries_do_not_ma
         for number in range(5):
             store.append(message(body=b"%d" % number * size), NOW_MS)
         store.flush()
-        path = power_cut(store, tmp_path / f"{name}-cut")
-        store.close()
-    shutil.copy(queue_file(tmp_path / "before-cut"), queue_file(path))
+        path = power_cut(store)
+    shutil.copy(queue_file(tmp_path / "before-crashed"), queue_file(path))
     checkpoint = Checkpoint(str(path / "checkpoint"))
     checkpoint.load()
     checkpoint.durable_offset = 0
