@@ -17,6 +17,7 @@ import sprocketmq.wire.bodies as all_bodies
 import sprocketmq.wire.headers as all_headers
 from decoded_frames import decoded
 from interop.hostile_requests import spoilt_frames, templates
+from record_fields import STORED
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.bodies import RegisterBrokerBody
 from sprocketmq.wire.bodies.body import Body
@@ -43,25 +44,8 @@ def types_of(module, base):
 HEADERS = types_of(all_headers, ExtHeader)
 BODIES = types_of(all_bodies, Body)
 ODD = st.sampled_from(
-    [
-        "",
-        "-1",
-        "abc",
-        "9" * 30,
-        "2147483648",
-        "true",
-        "null",
-        "\x00",
-        "🛫",
-        "1.5",
-        " 1",
-        "1e3",
-        "\u0661",
-        "-0",
-        "+1",
-        "1_000",
-    ]
-)
+    ["", "-1", "abc", "9" * 30, "2147483648", "true", "null", "\x00", "🛫", "1.5", " 1", "1e3", "\u0661", "-0", "+1", "1_000"]
+)  # fmt: skip
 texts = st.one_of(ODD, st.text(max_size=20))
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts),
@@ -182,13 +166,9 @@ def test_any_bytes_are_properties(raw, name, value):
 
 @cache
 def true_records():
-    fields = {
-        "queue_id": 2, "queue_offset": 7, "physical_offset": 99, "born_timestamp_ms": 1, "born_host": (b"\x7f\0\0\1", 1),
-        "store_timestamp_ms": 2, "store_host": (b"\x7f\0\0\1", 2),
-    }  # fmt: skip
-    inner = encode_record(b"T", b"hello" * 20, b"TAGS\x01A\x02", **fields)
+    inner = encode_record(b"T", b"hello" * 20, b"TAGS\x01A\x02", **STORED)
     odd = [
-        encode_record(b"T", inner, b"INNER_NUM\x012\x02", **fields, sys_flag=flag)
+        encode_record(b"T", inner, b"INNER_NUM\x012\x02", **STORED, sys_flag=flag)
         for flag in (1, 0x101, 0x201, 0x301, 0x80, 0xC0)
     ]
     return [inner, inner * 3, *odd]

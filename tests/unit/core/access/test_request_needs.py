@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from decoded_frames import read_by_code
 from golden.pipeline.scenes import request, send_fields
 from sprocketmq.core.access.need_readers import REDIRECTED_TOPICS, Place
 from sprocketmq.core.access.request_needs import needs_key, needs_of
@@ -16,7 +17,6 @@ from sprocketmq.wire.frames.command import Command, decode_command
 from sprocketmq.wire.frames.raw_command import RawCommand
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.access import REPLY
-from sprocketmq.wire.requests.readers import READERS
 
 RECORDS = {7: "orders", 8: "%RETRY%g", 9: "", 10: "RMQ_SYS_TRANS_HALF_TOPIC"}
 PLACE = Place("my-cluster", RECORDS.get)
@@ -161,9 +161,7 @@ def test_a_typed_header_names_what_its_fields_name(code, binary, topic):
     else:
         sent = send_fields(b=topic)
     frame = request(code, sent, binary=binary)
-    size = int.from_bytes(frame[5:8], "big")
-    reader = READERS[frame[8:10] if binary else frame[16:20]]
-    command, ordinary = reader(frame[8 : 8 + size], memoryview(b"")), decode_command(memoryview(frame)[4:])
+    command, ordinary = read_by_code(frame), decode_command(memoryview(frame)[4:])
     assert command is not None
     if isinstance(command, RawCommand):
         typed = command.typed_header

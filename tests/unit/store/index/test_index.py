@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record_fields import STORED
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
@@ -97,10 +98,7 @@ def test_a_record_with_many_keys_counts_as_several(shape):
 
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_anything_can_be_read_as_records_and_only_records_come_out(garbage, at):
-    record = encode_record(
-        b"T", b"body", b"", queue_id=0, queue_offset=0, physical_offset=0, born_timestamp_ms=0, born_host=(b"1234", 1),
-        store_timestamp_ms=1, store_host=(b"1234", 1),
-    )  # fmt: skip
+    record = encode_record(b"T", b"body", b"", **{**STORED, "physical_offset": 0})
     data = record[: at % 95] + garbage
     batch = read_records(memoryview(data), 0, len(data), 0, 10)
     # What follows the body has no checksum: another topic of one letter makes another record.

@@ -5,25 +5,19 @@ from __future__ import annotations
 
 import pytest
 
+from record_fields import STORED
 from sprocketmq.core.resource_names import SCHEDULE_TOPIC
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.records.record import RecordView, encode_record
 
-from ..stores import NOW_MS
-
 LEVELS = DelayLevels.parse("1s 5s 10s")
-HOST = (bytes([127, 0, 0, 1]), 10911)
+NOW_MS = STORED["store_timestamp_ms"]
 
 
 def record(topic, properties):
-    data = encode_record(
-        topic.encode(), b"body", properties,
-        queue_id=0, queue_offset=0, physical_offset=0,
-        born_timestamp_ms=NOW_MS - 50, born_host=HOST, store_timestamp_ms=NOW_MS, store_host=HOST,
-    )  # fmt: skip
-    return RecordView(data)
+    return RecordView(encode_record(topic.encode(), b"body", properties, **STORED))
 
 
 @pytest.mark.parametrize(

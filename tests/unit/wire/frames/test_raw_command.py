@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from decoded_frames import read_by_code
 from golden.pipeline.scenes import pull, send, send_fields, text_frame
 from sprocketmq.net.connection import bytes_while_waiting, text_bytes
 from sprocketmq.wire.frames import raw_command
@@ -17,13 +18,6 @@ from sprocketmq.wire.headers import PullMessageRequestHeader, SendMessageRequest
 from sprocketmq.wire.requests.readers import READERS
 
 WHOLE = b'"extFields":{"a":"p","b":"t","c":"d","d":"4","e":"0","f":"0","g":"1","h":"0"'
-
-
-def read(frame: bytes) -> Command | None:
-    """By the reader of the frame's code."""
-    size = int.from_bytes(frame[5:8], "big")
-    reader = READERS.get(frame[8:10] if frame[4] else frame[16:20])
-    return None if reader is None else reader(frame[8 : 8 + size], memoryview(frame)[8 + size :])
 
 
 def parts(command: Command) -> tuple[Any, ...]:
@@ -37,7 +31,7 @@ def parts(command: Command) -> tuple[Any, ...]:
     "frame", [send(), send(flag=1), send(flag=2), send(binary=True), send(zz="nobody"), pull(), pull(binary=True)]
 )
 def test_a_typed_decode_makes_the_same_request(frame):
-    found, expected = read(frame), decode_command(memoryview(frame)[4:])
+    found, expected = read_by_code(frame), decode_command(memoryview(frame)[4:])
     assert isinstance(found, RawCommand)
     header_type = SendMessageRequestHeaderV2 if expected.code == 310 else PullMessageRequestHeader
     assert found.header(header_type) is found.typed_header
@@ -59,7 +53,7 @@ def test_a_typed_decode_makes_the_same_request(frame):
     ],
 )
 def test_what_a_typed_decode_does_not_understand_is_left_to_the_other(header):
-    assert read(text_frame(header, b"body")) is None
+    assert read_by_code(text_frame(header, b"body")) is None
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
@@ -67,7 +61,7 @@ def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(monkeypatch, 
     asked: list[int] = []
     fields_of = raw_command._fields_of
     monkeypatch.setattr(raw_command, "_fields_of", lambda *args: asked.append(1) or fields_of(*args))
-    command = read(send(binary=binary))
+    command = read_by_code(send(binary=binary))
     assert command is not None
     command.header(SendMessageRequestHeaderV2)
     assert not asked
@@ -80,7 +74,7 @@ def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(monkeypatch, 
 @pytest.mark.parametrize("more", [{}, {"zz": "nobody"}], ids=["", "unknown"])
 def test_reading_the_fields_leaves_the_headers_unchanged(more, binary):
     frame = send(binary=binary, **more)
-    command = read(frame)
+    command = read_by_code(frame)
     assert isinstance(command, RawCommand)
     typed, raw = command.typed_header, command.raw_header
     assert command.fields == decode_command(memoryview(frame)[4:]).ext_fields
@@ -92,7 +86,7 @@ def test_reading_the_fields_leaves_the_headers_unchanged(more, binary):
 
 
 def test_fields_that_were_replaced_are_what_the_header_says():
-    command = read(send())
+    command = read_by_code(send())
     assert command is not None
     command.ext_fields = send_fields(b="third")
     assert command.header(SendMessageRequestHeaderV2).topic == "third"
@@ -101,14 +95,14 @@ def test_fields_that_were_replaced_are_what_the_header_says():
 def test_a_nested_value_of_a_field_that_nobody_declares_is_its_text_as_in_java():
     """As fastjson reads a map of texts (StringCodec)."""
     frame = text_frame({"code": 310, "extFields": {**send_fields(), "zz": {"a": [1, "b"]}}, "opaque": 7}, b"body")
-    typed, other = read(frame), decode_command(memoryview(frame)[4:])
+    typed, other = read_by_code(frame), decode_command(memoryview(frame)[4:])
     assert typed is not None
     assert typed.header(SendMessageRequestHeaderV2) == other.header(SendMessageRequestHeaderV2)
     assert typed.ext_fields["zz"] == other.ext_fields["zz"] == '{"a":[1,"b"]}'
 
 
 def test_a_number_beyond_all_bounds_in_a_field_that_nobody_declares_costs_that_field():
-    command = read(text_frame(b'{"code":310,' + WHOLE + b',"zz":1e999}}'))
+    command = read_by_code(text_frame(b'{"code":310,' + WHOLE + b',"zz":1e999}}'))
     assert command is not None
     assert "zz" not in command.ext_fields
     assert command.ext_fields["b"] == "t"

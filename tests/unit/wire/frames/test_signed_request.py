@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from decoded_frames import read_by_code
 from examples import examples
 from golden.pipeline.scenes import pull, request, send, send_fields, text_frame
 from sprocketmq.wire.frames.acl_signature import SigningKey, signed_fields
@@ -26,9 +27,7 @@ VALUES = st.sampled_from(("", "x", "1", "producer", "é", "\x00", 7, 1.5, True, 
 
 
 def read(frame: bytes) -> Command:
-    size = int.from_bytes(frame[5:8], "big")
-    found = READERS[frame[8:10] if frame[4] else frame[16:20]](frame[8 : 8 + size], memoryview(frame)[8 + size :])
-    return found or decode_command(memoryview(frame)[4:])
+    return read_by_code(frame) or decode_command(memoryview(frame)[4:])
 
 
 def both(frame: bytes) -> tuple[Command, Command]:

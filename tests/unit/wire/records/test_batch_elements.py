@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from batches import SoundBatch, bodies_of_batches, produced_batch, sound_batches
 from golden.pipeline.scenes import element
+from record_fields import STORED
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.batch import ELEMENT, split_batch
@@ -48,15 +50,10 @@ def problem_of(data: bytes) -> str | None:
     return None
 
 
-def head(born_host: Host, store_host: Host) -> dict[str, object]:
+def head(born_host: Host, store_host: Host) -> dict[str, Any]:
+    changed = {"born_host": born_host, "store_host": store_host, "sys_flag": 0x1, "reconsume_times": 2}
     return {
-        "queue_id": 3,
-        "born_timestamp_ms": 1_700_000_000_000,
-        "born_host": born_host,
-        "store_timestamp_ms": 1_700_000_000_005,
-        "store_host": store_host,
-        "sys_flag": 0x1,
-        "reconsume_times": 2,
+        name: value for name, value in (STORED | changed).items() if name not in ("queue_offset", "physical_offset")
     }
 
 
@@ -65,14 +62,14 @@ def assert_records_are_those_of_each(
 ) -> None:
     fields = head(*hosts)
     elements = BatchElements.of(body_of(batch))
-    record = encode_record(topic, b"", b"", queue_offset=0, physical_offset=0, **fields)  # type: ignore[arg-type]
+    record = encode_record(topic, b"", b"", queue_offset=0, physical_offset=0, **fields)
     places, sizes = elements.record_places(record, at)
     expected, place = [], at
     for number, (flag, body, raw) in enumerate(batch):
         expected.append(
             encode_record(
                 topic, body, raw, flag=flag, queue_offset=queue_offset + number, physical_offset=place, **fields
-            )  # type: ignore[arg-type]
+            )
         )
         assert (places[number], np.broadcast_to(sizes, len(batch))[number]) == (place, len(expected[-1]))
         place += len(expected[-1])
@@ -196,7 +193,7 @@ def test_messages_of_real_producers_are_records_as_one_by_one():
 def test_elements_of_equal_lengths_are_decoded_with_their_own_values():
     batch: SoundBatch = [(number, b"%060d" % number, b"UNIQ_KEY\x01%032X\x02" % number) for number in range(50)]
     elements = BatchElements.of(body_of(batch))
-    record = encode_record(b"T", b"", b"", queue_offset=0, physical_offset=0, **head((V4, 1), (V4, 2)))  # type: ignore[arg-type]
+    record = encode_record(b"T", b"", b"", queue_offset=0, physical_offset=0, **head((V4, 1), (V4, 2)))
     messages = decode_records(elements.records(record, 7, *elements.record_places(record, 900)))
     assert [(message.flag, message.body, message.queue_offset) for message in messages] == [
         (number, b"%060d" % number, 7 + number) for number in range(50)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record_fields import ANY_FIELDS, STORED
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.records.batch import encode_batch
 from sprocketmq.wire.records.compression import CompressionType, compress
@@ -32,47 +33,22 @@ KNOWN = bytes.fromhex(
     "0a000002 0000c350 0000018bcfe56801 0a000001 00002a9f 00000000 0000000000000000 00000005 68656c6c6f"
     "01 54 0014 5441475301 5461674102 5741495401 7472756502"
 )
-KNOWN_FIELDS: dict[str, Any] = {
-    "queue_id": 2,
-    "queue_offset": 7,
-    "physical_offset": 123456,
-    "born_timestamp_ms": 1700000000000,
-    "born_host": (bytes([10, 0, 0, 2]), 50000),
-    "store_timestamp_ms": 1700000000001,
-    "store_host": (bytes([10, 0, 0, 1]), 10911),
-}
 KNOWN_PROPERTIES = b"TAGS\x01TagA\x02WAIT\x01true\x02"
 
-_int32 = st.integers(-(2**31), 2**31 - 1)
-_int64 = st.integers(-(2**63), 2**63 - 1)
-_hosts = st.tuples(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
-_fields: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {
-        "queue_id": _int32,
-        "flag": _int32,
-        "queue_offset": _int64,
-        "physical_offset": _int64,
-        "sys_flag": st.sampled_from([0, 4, 8, 12, 0x30, 0x300]),
-        "born_timestamp_ms": _int64,
-        "born_host": _hosts,
-        "store_timestamp_ms": _int64,
-        "store_host": _hosts,
-        "reconsume_times": _int32,
-        "prepared_transaction_offset": _int64,
-        "version": st.sampled_from([None, 2]),
-    }
-)
+# Without flags that say how the body is to be read.
+_SYS_FLAGS = st.sampled_from([0, 4, 8, 12, 0x30, 0x300])
 
 
 @st.composite
 def _records(draw: st.DrawFn) -> tuple[str, bytes, bytes, dict[str, Any], bytes]:
     topic = draw(st.text("abc%-_", min_size=1, max_size=20) | st.just("t" * 128) | st.just("主题"))
-    body, properties, fields = draw(st.binary(max_size=40)), draw(st.binary(max_size=40)), draw(_fields)
+    body, properties = draw(st.binary(max_size=40)), draw(st.binary(max_size=40))
+    fields = draw(ANY_FIELDS) | {"sys_flag": draw(_SYS_FLAGS), "version": draw(st.sampled_from([None, 2]))}
     return topic, body, properties, fields, encode_record(topic.encode(), body, properties, **fields)
 
 
 def test_a_record_is_the_known_bytes():
-    assert encode_record(b"T", b"hello", KNOWN_PROPERTIES, **KNOWN_FIELDS) == KNOWN
+    assert encode_record(b"T", b"hello", KNOWN_PROPERTIES, **STORED) == KNOWN
     assert len(KNOWN) == record_size(1, 5, len(KNOWN_PROPERTIES)) == 117
 
 
@@ -88,7 +64,7 @@ def test_the_known_record_is_read():
 
 
 def test_the_checksum_has_31_bits():
-    record = encode_record(b"T", b"a", b"", **KNOWN_FIELDS)
+    record = encode_record(b"T", b"a", b"", **STORED)
     assert RecordView(record).body_crc == 1756872259
 
 
@@ -191,7 +167,7 @@ def test_a_place_outside_is_a_protocol_error(at):
 
 
 def test_a_topic_that_is_not_utf8_is_a_protocol_error():
-    raw = encode_record(b"\xff", b"", b"", **KNOWN_FIELDS)
+    raw = encode_record(b"\xff", b"", b"", **STORED)
     with pytest.raises(ProtocolError):
         decode_records(raw)
     with pytest.raises(ProtocolError):
@@ -203,11 +179,11 @@ def test_a_topic_that_is_not_utf8_is_a_protocol_error():
 )
 def test_what_does_not_fit_its_length_field_is_refused(topic_bytes, properties_bytes, version):
     with pytest.raises(ProtocolError):
-        encode_record(b"t" * topic_bytes, b"", b"p" * properties_bytes, **KNOWN_FIELDS, version=version)
+        encode_record(b"t" * topic_bytes, b"", b"p" * properties_bytes, **STORED, version=version)
 
 
 def test_the_longest_properties_fit():
-    raw = encode_record(b"t", b"", b"p" * 32_767, **KNOWN_FIELDS)
+    raw = encode_record(b"t", b"", b"p" * 32_767, **STORED)
     assert len(RecordView(raw).raw_properties) == 32_767
 
 
@@ -223,7 +199,7 @@ def test_a_filler_states_its_size():
 @pytest.mark.parametrize("kind", list(CompressionType))
 def test_a_compressed_body_is_given_in_the_original(kind):
     body = b"abc" * 1000
-    raw = encode_record(b"T", compress(body, kind), b"", **KNOWN_FIELDS, sys_flag=kind.sys_flag | 8)
+    raw = encode_record(b"T", compress(body, kind), b"", **STORED, sys_flag=kind.sys_flag | 8)
     message = decode_record(raw)
     assert message.body == body
     assert message.sys_flag == (kind.sys_flag | 8) & ~COMPRESSED
@@ -233,8 +209,8 @@ def test_a_compressed_body_is_given_in_the_original(kind):
 
 
 def test_a_body_that_cannot_be_decompressed_costs_only_itself():
-    good = encode_record(b"T", compress(b"good"), b"", **KNOWN_FIELDS, sys_flag=COMPRESSED)
-    bad = encode_record(b"T", b"not zlib", b"", **KNOWN_FIELDS, sys_flag=COMPRESSED)
+    good = encode_record(b"T", compress(b"good"), b"", **STORED, sys_flag=COMPRESSED)
+    bad = encode_record(b"T", b"not zlib", b"", **STORED, sys_flag=COMPRESSED)
     messages = decode_records(good + bad + good)
     assert [message.body for message in messages] == [b"good", b"not zlib", b"good"]
     assert [message.sys_flag & COMPRESSED for message in messages] == [0, COMPRESSED, 0]
@@ -246,7 +222,7 @@ def test_bodies_do_not_keep_the_whole_pull_in_memory():
 
 
 def _inner_batch(body: bytes, sys_flag: int = INNER_BATCH | NEED_UNWRAP) -> bytes:
-    return encode_record(b"T", body, b"INNER_NUM\x012\x02", **KNOWN_FIELDS, sys_flag=sys_flag)
+    return encode_record(b"T", body, b"INNER_NUM\x012\x02", **STORED, sys_flag=sys_flag)
 
 
 def test_messages_of_an_inner_batch_are_given_one_by_one():

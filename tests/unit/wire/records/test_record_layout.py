@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import VERSIONS, store_dir, store_file
+from record_fields import ANY_FIELDS
 from sprocketmq.store.queue.unit import UNIT_LAYOUT, unit_type, units_of
 from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.records.record import encode_record
@@ -108,27 +109,8 @@ def test_the_columns_of_store_and_spark_are_the_fields_of_javas_records(version)
                 assert columns[name].tolist() == [said[name] for said in expected], name
 
 
-_int32, _int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-_hosts = st.tuples(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
-_fields = st.fixed_dictionaries(
-    {
-        "queue_id": _int32,
-        "flag": _int32,
-        "queue_offset": _int64,
-        "physical_offset": _int64,
-        "sys_flag": _int32,
-        "born_timestamp_ms": _int64,
-        "born_host": _hosts,
-        "store_timestamp_ms": _int64,
-        "store_host": _hosts,
-        "reconsume_times": _int32,
-        "prepared_transaction_offset": _int64,
-    }
-)
-
-
 @given(
-    _fields,
+    ANY_FIELDS,
     st.binary(max_size=40),
     st.binary(min_size=1, max_size=127) | st.binary(min_size=128, max_size=300),
     st.binary(max_size=40),
