@@ -99,14 +99,6 @@ def test_topics_of_a_broker_that_unregisters_are_removed():
     )
 
 
-def test_topics_stay_while_a_slave_is_left():
-    table = NamesrvTable()
-    registered(table, "a", 0)
-    registered(table, "a", 1)
-    table.unregister("c", "a", "a0:1", 0)
-    assert addresses(table) == {"a": {1: "a1:1"}}
-
-
 def test_a_closed_connection_removes_what_was_registered_over_it():
     table, connection = NamesrvTable(), object()
     register(table, "c", "a", 0, "a0:1", topics("t"), version(), 0, owner=connection)

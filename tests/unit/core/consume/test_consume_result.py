@@ -36,13 +36,6 @@ def test_ack_index_counts_only_with_success(status, ack_index, expected):
     assert acked_count(status, ack_index, 3) == expected
 
 
-@given(ack_index=st.integers(-5, 20), size=st.integers(0, 12))
-def test_the_parts_cover_the_batch(ack_index, size):
-    acked = acked_count(SUCCESS, ack_index, size)
-    assert 0 <= acked <= size
-    assert acked == sum(1 for index in range(size) if index <= ack_index)
-
-
 def _context(ack_index: Any = ALL_ACKED, level: Any = 0) -> SimpleNamespace:
     return SimpleNamespace(ack_index=ack_index, delay_level_when_next_consume=level)
 

@@ -18,7 +18,8 @@ def test_the_commit_offset_is_the_lowest_unfinished_message():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(10, 11, 12, 13))
     assert queue.commit_offset == 10
-    ten, eleven, twelve = queue.take(3, 0)
+    ten, eleven, twelve = queue.take(3, 77)
+    assert queue.last_consume_ms == 77
     assert queue.done([eleven]) == queue.commit_offset == 10
     assert queue.done([twelve]) == queue.commit_offset == 10
     assert queue.done([ten]) == queue.commit_offset == 13  # waits to be taken
@@ -26,38 +27,8 @@ def test_the_commit_offset_is_the_lowest_unfinished_message():
     assert (queue.count, queue.in_flight_count) == (0, 0)
 
 
-def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done():
-    queue = ProcessQueue(QUEUE)
-    queue.put(messages(3, 9, 40))
-    first = queue.take(1, 0)
-    assert queue.done(first) == queue.commit_offset == 9
-    assert queue.done(queue.take(5, 0)) == queue.commit_offset == 41
-
-
 def test_there_is_no_commit_offset_before_the_first_message():
     assert ProcessQueue(QUEUE).commit_offset is None
-
-
-def test_messages_are_taken_in_order_and_at_most_batch_size():
-    queue = ProcessQueue(QUEUE)
-    queue.put(messages(1, 2, 3))
-    queue.put(messages(4, 5))
-    assert offsets_of(queue.take(2, 77)) == [1, 2]
-    assert queue.last_consume_ms == 77
-    assert offsets_of(queue.take(10, 78)) == [3, 4, 5]
-    assert queue.take(10, 79) == []
-    assert (queue.count, queue.pending_count, queue.in_flight_count) == (5, 0, 5)
-
-
-def test_rollback_returns_everything_in_flight_and_commit_settles_it():
-    queue = ProcessQueue(QUEUE)
-    queue.put(messages(1, 2, 3))
-    queue.take(1, 0)
-    queue.take(1, 0)
-    queue.rollback()
-    assert offsets_of(queue.take(2, 0)) == [1, 2]
-    assert queue.commit() == 3
-    assert queue.count == 1
 
 
 def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight():
@@ -86,14 +57,6 @@ def test_a_message_settled_before_is_settled_once():
     assert queue.done([one]) is None
     assert queue.done([one, two]) == 3
     assert queue.size_bytes == 0
-
-
-def test_a_message_that_is_only_pending_cannot_be_done():
-    queue = ProcessQueue(QUEUE)
-    waiting = messages(1)
-    queue.put(waiting)
-    assert queue.done(waiting) is None
-    assert queue.count == 1
 
 
 def test_a_pull_is_expired_after_120_s_without_a_look():

@@ -72,11 +72,6 @@ def test_a_pull_interval_delays_only_pulls_that_found_something():
     assert delays(one, PullReturned(NO_NEW, 10)) == []
 
 
-def test_messages_all_filtered_by_the_client_are_skipped_at_once():
-    one = cursor()
-    assert one.handle(PullReturned(FOUND, 37), 0) == [PullNow(37)]
-
-
 @pytest.mark.parametrize("status", [NO_NEW, NO_MATCHED])
 def test_without_messages_progress_moves_only_when_nothing_is_cached(status):
     one = cursor()
@@ -88,18 +83,18 @@ def test_without_messages_progress_moves_only_when_nothing_is_cached(status):
     assert one.handle(PullReturned(status, 2400), 0) == [PullNow(2400)]
 
 
-def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction():
-    one = cursor(5)
-    assert one.handle(PullReturned(ILLEGAL, 4000), 0) == [DropQueue(4000)]
-
-
-def test_an_illegal_offset_skips_no_message_that_is_not_finished():
+@pytest.mark.parametrize(("offset", "is_beyond_end", "begin"), [(7, True, 5), (7, False, 7), (4000, False, 4000)])
+def test_an_illegal_offset_drops_the_queue_and_skips_no_message_of_a_log_that_lost_its_end(
+    offset, is_beyond_end, begin
+):
     """A broker that lost the end of its log in a power cut still has those before."""
     one = cursor()
     one.handle(PullReturned(FOUND, 9, messages(5, 6, 7, 8)), 0)
     first, *_ = one.process_queue.take(2, 0)
     assert first.queue_offset == 5
-    assert one.handle(PullReturned(ILLEGAL, 7, is_beyond_end=True), 0) == [DropQueue(5, has_lost_end=True)]
+    assert one.handle(PullReturned(ILLEGAL, offset, is_beyond_end=is_beyond_end), 0) == [
+        DropQueue(begin, is_beyond_end)
+    ]
     assert one.process_queue.dropped
     assert one.handle(PullDue(), 1) == [LoopEnded()]
 

@@ -40,15 +40,6 @@ def test_a_table_that_is_full_refuses_new_locks_only():
     assert table.try_lock("delays", QUEUES[2], "one", 1)
 
 
-def test_a_local_lock_is_ours_at_the_moment_of_its_request_and_not_before_the_first():
-    lock = LocalQueueLock()
-    assert not lock.is_ours(0)
-    assert lock.last_lock_ms == 0
-    lock.granted(5)
-    assert lock.is_ours(5)
-    assert lock.is_valid(5)
-
-
 def test_the_local_lock_is_trusted_for_30_s_from_the_request():
     lock = LocalQueueLock()
     assert not lock.is_valid(0)

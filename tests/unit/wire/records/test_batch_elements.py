@@ -20,7 +20,7 @@ from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.batch import ELEMENT, split_batch
 from sprocketmq.wire.records.batch_elements import BatchElements
 from sprocketmq.wire.records.properties import TAGS, get_property
-from sprocketmq.wire.records.record import Host, decode_records, encode_record
+from sprocketmq.wire.records.record import Host, encode_record
 
 V4, V6 = b"\x7f\0\0\x01", bytes(range(16))
 
@@ -188,16 +188,6 @@ def test_messages_of_real_producers_are_records_as_one_by_one():
         assert_records_are_those_of_each(batch, b"flights", ((V4, 1), (V4, 2)), dice.randrange(9), dice.randrange(9))
         codes = [tags_code(get_property(raw, TAGS)) for _, _, raw in batch]
         assert BatchElements.of(body_of(batch)).tags_codes() == codes
-
-
-def test_elements_of_equal_lengths_are_decoded_with_their_own_values():
-    batch: SoundBatch = [(number, b"%060d" % number, b"UNIQ_KEY\x01%032X\x02" % number) for number in range(50)]
-    elements = BatchElements.of(body_of(batch))
-    record = encode_record(b"T", b"", b"", queue_offset=0, physical_offset=0, **head((V4, 1), (V4, 2)))
-    messages = decode_records(elements.records(record, 7, *elements.record_places(record, 900)))
-    assert [(message.flag, message.body, message.queue_offset) for message in messages] == [
-        (number, b"%060d" % number, 7 + number) for number in range(50)
-    ]
 
 
 @st.composite

@@ -88,12 +88,6 @@ def test_half_of_a_character_is_refused_and_not_replaced(pair):
                     Message("flights", b"x", **wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", ["", "two\nlines", "a\x01b"])
-def test_an_odd_value_beside_others_changes_none_of_them(value):
-    expected = {"A": "a", "C": "c"} | ({"B": value} if value else {})
-    assert props.decode_properties(props.encode_properties({"A": "a", "B": value, "C": "c"})) == expected
-
-
 @pytest.mark.parametrize("pair", [{"": "v"}, {"A": ""}])
 def test_a_pair_without_name_or_value_is_left_out(pair):
     assert props.encode_properties(pair) == b""

@@ -126,11 +126,3 @@ def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title
     assert rows == [(str(int(one.code)), one.name) for one in requests.served_by(peer) if one.code not in OURS], (
         "add the request to tests/interop/compatibility_requests.py; `SPROCKETMQ_WRITE_PAGE=1 make interop` writes its row"
     )
-
-
-def test_what_is_said_not_to_be_served_is_not_declared_as_served():
-    page = (ROOT / "docs/internals/compatibility.md").read_text("utf-8")
-    section = page.partition("## Codes that are not served\n")[2].partition("\n## ")[0]
-    unserved = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
-    assert unserved, "no row was found"
-    assert unserved.isdisjoint(int(one.code) for one in requests.declared() if one.served_by is not Peer.NOBODY)
