@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What progress costs per message with 10 and with up to 100,000 messages in hand: the same, counted in steps, not in time.
+"""What progress costs per message with 10 and with 10,000 messages in hand: the same, counted in steps, not in time.
 
 A step is a line of the module that runs, or a comparison or hash of an offset, which also counts what loops inside of C: ``min``,
 ``sorted``, a search.
@@ -23,32 +23,26 @@ from sprocketmq.wire.records.message import MessageExt
 from ..messages import QUEUE
 
 SETTLED = 1_000
-IN_HAND = (10, 20_000)
+IN_HAND = (10, 10_000)
 TOO_MANY = 500 * SETTLED  # no reason to count on
 steps = 0
 most = sys.maxsize
 
 
+def _counted(operation: Callable[..., Any]) -> Any:
+    def count(*numbers: int) -> Any:
+        global steps
+        steps += 1
+        assert steps < most, "steps for each message in hand"
+        return operation(*numbers)
+
+    return count
+
+
 class CountedOffset(int):
     """An offset (or another number) that counts what is done with it."""
 
-    def __lt__(self, other: int) -> bool:
-        global steps
-        steps += 1
-        assert steps < most, "steps for each message in hand"
-        return int.__lt__(self, other)
-
-    def __gt__(self, other: int) -> bool:
-        global steps
-        steps += 1
-        assert steps < most, "steps for each message in hand"
-        return int.__gt__(self, other)
-
-    def __hash__(self) -> int:
-        global steps
-        steps += 1
-        assert steps < most, "steps for each message in hand"
-        return int.__hash__(self)
+    __lt__, __gt__, __hash__ = map(_counted, (int.__lt__, int.__gt__, int.__hash__))
 
 
 class Cached:
@@ -89,12 +83,10 @@ def _in_hand(offsets: range) -> tuple[ProcessQueue, list[MessageExt]]:
     return queue, queue.take(len(offsets), 0)
 
 
-@pytest.mark.parametrize(
-    ("order", "many"), [("as they came", 10_000), ("at random", 100_000), ("the oldest last", 10_000)]
-)
-def test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand(order, many):
+@pytest.mark.parametrize("order", ["as they came", "at random", "the oldest last"])
+def test_settling_a_message_costs_the_same_with_10_and_with_10_000_in_hand(order):
     costs = []
-    for in_hand in (10, many):
+    for in_hand in IN_HAND:
         taken_steps = 0
         for first in range(0, SETTLED, in_hand):
             queue, taken = _in_hand(range(first, first + in_hand))
@@ -116,7 +108,7 @@ def test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand(orde
     assert costs[1] <= 1.2 * costs[0], costs
 
 
-def test_caching_a_message_costs_the_same_with_10_and_with_20_000_in_hand():
+def test_caching_a_message_costs_the_same_with_10_and_with_10_000_in_hand():
     costs = []
     for in_hand in IN_HAND:
         queue, _ = _in_hand(range(in_hand))
@@ -130,7 +122,7 @@ def test_caching_a_message_costs_the_same_with_10_and_with_20_000_in_hand():
     assert costs[1] <= 1.2 * costs[0], costs
 
 
-def test_a_deadline_costs_the_same_with_10_and_with_20_000_running():
+def test_a_deadline_costs_the_same_with_10_and_with_10_000_running():
     costs = []
     for running in IN_HAND:
         timeout: ConsumeTimeout[int] = ConsumeTimeout(60_000)
