@@ -30,6 +30,16 @@ FIRST, LAST, TIME = (
 )
 
 
+def test_a_concurrent_result_never_moves_progress_back():
+    progress = ConsumeProgress()
+    assert progress.read(QUEUES[0]) == OFFSET_NOT_FOUND
+    assert progress.update(QUEUES[0], 10)
+    assert not progress.update(QUEUES[0], 9)
+    assert progress.read(QUEUES[0]) == 10
+    assert progress.update(QUEUES[0], 4, increase_only=False)
+    assert progress.read(QUEUES[0]) == 4
+
+
 def test_a_loaded_file_is_read():
     progress = ConsumeProgress()
     progress.load({QUEUES[1]: 7})

@@ -27,6 +27,14 @@ def test_the_commit_offset_is_the_lowest_unfinished_message():
     assert (queue.count, queue.in_flight_count) == (0, 0)
 
 
+def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done():
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(3, 9, 40))
+    first = queue.take(1, 0)
+    assert queue.done(first) == queue.commit_offset == 9
+    assert queue.done(queue.take(5, 0)) == queue.commit_offset == 41
+
+
 def test_there_is_no_commit_offset_before_the_first_message():
     assert ProcessQueue(QUEUE).commit_offset is None
 

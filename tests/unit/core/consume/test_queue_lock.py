@@ -20,6 +20,14 @@ from sprocketmq.wire.records.message import MessageQueue
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 
 
+def test_a_lock_belongs_to_one_client_until_it_expires():
+    table = QueueLockTable()
+    assert table.try_lock_batch("delays", QUEUES, "one", 0) == QUEUES
+    assert table.try_lock_batch("delays", QUEUES, "two", 60_000) == []
+    assert table.try_lock_batch("delays", QUEUES[:1], "two", 60_001) == QUEUES[:1]
+    assert table.owner("delays", QUEUES[0], 60_001) == "two"
+
+
 def test_sweep_forgets_expired_locks():
     table = QueueLockTable()
     table.try_lock("delays", QUEUES[0], "one", 0)
