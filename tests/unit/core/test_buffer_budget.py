@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,11 @@ def played(
     return budget, known, now_s
 
 
+@pytest.fixture
+def budget() -> BufferBudget[str]:
+    return BufferBudget(LIMIT)
+
+
 @given(NOTES)
 def test_the_sums_are_those_of_the_last_notes(notes):
     budget, known, _ = played(notes)
@@ -53,15 +59,13 @@ def test_the_closed_connections_are_just_enough(notes):
     assert not budget.is_over
 
 
-def test_connections_are_closed_by_bytes_times_seconds_and_not_by_bytes():
-    budget: BufferBudget[str] = BufferBudget(LIMIT)
+def test_connections_are_closed_by_bytes_times_seconds_and_not_by_bytes(budget):
     budget.note("for a minute", 300, 0, 0.0)
     budget.note("just now", 800, 0, 60.0)
     assert budget.victims(60.0) == ["for a minute"]
 
 
-def test_no_connection_is_closed_exactly_at_the_limit():
-    budget: BufferBudget[str] = BufferBudget(LIMIT)
+def test_no_connection_is_closed_exactly_at_the_limit(budget):
     budget.note("one", 500, 0, 0.0)
     budget.note("two", 0, 500, 0.0)
     assert budget.victims(1.0) == []
@@ -69,15 +73,13 @@ def test_no_connection_is_closed_exactly_at_the_limit():
     assert budget.victims(1.0) == ["one"], "without it the others fit exactly"
 
 
-def test_of_two_that_began_together_the_larger_goes():
-    budget: BufferBudget[str] = BufferBudget(LIMIT)
+def test_of_two_that_began_together_the_larger_goes(budget):
     budget.note("small", 400, 0, 0.0)
     budget.note("large", 0, 900, 0.0)
     assert budget.victims(0.0) == ["large"]
 
 
-def test_a_peer_that_reads_again_starts_a_new_interval():
-    budget: BufferBudget[str] = BufferBudget(LIMIT)
+def test_a_peer_that_reads_again_starts_a_new_interval(budget):
     budget.note("reads", 0, 900, 0.0)
     budget.note("deaf", 0, 500, 0.0)
     budget.note("reads", 0, 600, 60.0)

@@ -19,8 +19,12 @@ def requests(pulls: Iterable[ParkedPull[str] | None]) -> list[str]:
     return [pull.request for pull in pulls if pull is not None]
 
 
-def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped():
-    room: LongPoll[str] = LongPoll()
+@pytest.fixture
+def room() -> LongPoll[str]:
+    return LongPoll()
+
+
+def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped(room):
     gone, stays = object(), object()
     for number in range(3):
         room.park("flights", 0, 0, 100, f"stays {number}", owner=stays)
@@ -44,8 +48,7 @@ def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped():
         lambda room, number: [None] * room.discard_owner("c"),
     ],
 )
-def test_pulls_that_have_left_do_not_pile_up_until_their_deadlines(leave):
-    room: LongPoll[str] = LongPoll()
+def test_pulls_that_have_left_do_not_pile_up_until_their_deadlines(room, leave):
     for number in range(10_000):
         room.park("flights", 0, number, 15_000 + number, "r", owner="c")
         assert len(leave(room, number)) == 1
@@ -61,8 +64,7 @@ def test_waking_one_queue_asks_no_other_queue():
     assert asked == [7]
 
 
-def test_drain_removes_all_pulls():
-    room: LongPoll[str] = LongPoll()
+def test_drain_removes_all_pulls(room):
     room.park("flights", 0, 0, 100, "a")
     room.park("flights", 1, 0, 100, "b")
     assert sorted(requests(room.drain())) == ["a", "b"]
@@ -139,8 +141,7 @@ TestLongPollModel = LongPollModel.TestCase
 TestLongPollModel.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
-def test_a_connection_that_closes_costs_its_own_waiters_only():
-    room: LongPoll[str] = LongPoll()
+def test_a_connection_that_closes_costs_its_own_waiters_only(room):
     for owner in range(50):
         for queue_id in range(4):
             room.park("t", queue_id, 0, 1_000, "r", owner=owner)

@@ -35,6 +35,11 @@ class JavaItem:
         return WindowTotals(last[2] - first[2], last[1] - first[1], last[0] - first[0])
 
 
+@pytest.fixture
+def statistics() -> ConsumerStatistics:
+    return ConsumerStatistics()
+
+
 @given(
     window=st.sampled_from(Window),
     start_ms=st.integers(1, 100_000_000),
@@ -64,8 +69,7 @@ def test_a_window_shows_what_javas_timers_would_have_sampled(window, start_ms, s
         (Window.DAY, HOUR_MS, 24 * HOUR_MS),
     ],
 )
-def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(window, period_ms, span_ms):
-    statistics = ConsumerStatistics()
+def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(statistics, window, period_ms, span_ms):
     end_ms = 25 * HOUR_MS
     for at_ms in range(1, end_ms, 10_000):
         statistics.consumed("t", 1, 0, 1, at_ms)
@@ -78,8 +82,7 @@ def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(window, p
     assert shown(end_ms + period_ms) == ((span_ms - period_ms) // 10_000, span_ms)
 
 
-def test_a_consumers_numbers_are_kept_by_topic():
-    statistics = ConsumerStatistics()
+def test_a_consumers_numbers_are_kept_by_topic(statistics):
     statistics.pulled("t", 32, 8, 0)
     statistics.pulled("t", 28, 4, 1_000)
     statistics.consumed("t", 5, 1, 20, 2_000)
@@ -101,40 +104,35 @@ def test_a_consumers_numbers_are_kept_by_topic():
     assert statistics.since_start("other", Measure.PULL_TPS) == (0, 0.0)
 
 
-def test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour():
-    statistics = ConsumerStatistics()
+def test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour(statistics):
     statistics.consumed("t", 1, 0, 20, 1_000)
     assert statistics.status("t", 30 * MINUTE_MS).consume_rt == 20.0
     assert statistics.status("t", 30 * MINUTE_MS).consume_ok_tps == 0.0
     assert statistics.status("t", 3 * HOUR_MS).consume_rt == 0.0
 
 
-def test_failures_are_remembered_for_an_hour():
-    statistics = ConsumerStatistics()
+def test_failures_are_remembered_for_an_hour(statistics):
     statistics.consumed("t", 0, 7, 1, 1_000)
     assert statistics.status("t", HOUR_MS // 2).consume_failed_msgs == 7
     assert statistics.status("t", HOUR_MS // 2).consume_failed_tps == 0.0
     assert statistics.status("t", HOUR_MS + 10 * MINUTE_MS).consume_failed_msgs == 0
 
 
-def test_clock_steps_in_both_directions_do_no_harm():
-    statistics = ConsumerStatistics()
+def test_clock_steps_in_both_directions_do_no_harm(statistics):
     for now_ms in (100_000, 5_000, 100_500, 10**12, 10**12 - 50_000):
         statistics.consumed("t", 1, 0, 1, now_ms)
         statistics.check_invariants()
     assert statistics.since_start("t", Measure.CONSUME_OK_TPS) == (5, 5)
 
 
-def test_reading_changes_nothing():
-    statistics = ConsumerStatistics()
+def test_reading_changes_nothing(statistics):
     statistics.consumed("t", 4, 0, 2, 5_000)
     early = statistics.status("t", 6_000)
     assert statistics.status("t", 10**9).consume_ok_tps == 0.0
     assert statistics.status("t", 6_000) == early
 
 
-def test_the_log_has_javas_lines():
-    statistics = ConsumerStatistics()
+def test_the_log_has_javas_lines(statistics):
     statistics.pulled("t", 3, 7, 1_000)
     statistics.consumed("t", 3, 0, 5, 2_000)
     assert list(statistics.log_lines("g", Window.MINUTE, 60_000)) == [

@@ -29,9 +29,15 @@ def drained() -> Handover:
     return machine
 
 
-def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before():
-    machine = Handover()
-    machine.begin(0, 60_000)
+@pytest.fixture
+def machine() -> Handover:
+    """A handover was asked for."""
+    made = Handover()
+    made.begin(0, 60_000)
+    return made
+
+
+def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before(machine):
     ask(machine, MetadataKind.TOPICS)
     assert not machine.refuses_writes
     ask(machine, MetadataKind.OFFSETS)
@@ -46,9 +52,7 @@ def test_nothing_stops_without_a_handover_request():
     assert machine.state is HandoverState.SERVING
 
 
-def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowledged():
-    machine = Handover()
-    machine.begin(0, 60_000)
+def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowledged(machine):
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, MetadataKind.DELAY_OFFSETS)
     machine.poll(END, 11)
     assert "groups" in machine.missing(1, END, END)
@@ -60,9 +64,7 @@ def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowled
     assert machine.state is HandoverState.DRAINED
 
 
-def test_topics_that_changed_since_the_slave_copied_them_mean_another_round():
-    machine = Handover()
-    machine.begin(0, 60_000)
+def test_topics_that_changed_since_the_slave_copied_them_mean_another_round(machine):
     ask(machine, MetadataKind.TOPICS, version=1)
     ask(machine, MetadataKind.OFFSETS, version=2)
     assert machine.state is HandoverState.WAITING
@@ -70,26 +72,20 @@ def test_topics_that_changed_since_the_slave_copied_them_mean_another_round():
     assert machine.state is HandoverState.FROZEN
 
 
-def test_other_clients_than_slaves_cannot_freeze_the_broker():
-    machine = Handover()
-    machine.begin(0, 60_000)
+def test_other_clients_than_slaves_cannot_freeze_the_broker(machine):
     for kind in ROUND:
         machine.asked(kind, "tool", 1, False, END, 10)
     assert machine.state is HandoverState.WAITING
 
 
-def test_another_slave_does_not_end_the_round():
-    machine = Handover()
-    machine.begin(0, 60_000)
+def test_another_slave_does_not_end_the_round(machine):
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS)
     ask(machine, *ROUND, host="other")
     machine.poll(END, 11)
     assert machine.state is HandoverState.FROZEN
 
 
-def test_a_round_that_does_not_end_unfreezes_the_broker():
-    machine = Handover()
-    machine.begin(0, 60_000)
+def test_a_round_that_does_not_end_unfreezes_the_broker(machine):
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, now_ms=10)
     machine.poll(END, 10 + ROUND_LIMIT_MS)
     assert machine.state is HandoverState.FROZEN

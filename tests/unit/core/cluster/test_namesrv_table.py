@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -46,8 +47,12 @@ def addresses(table: NamesrvTable, topic: str = "t") -> dict[str, dict[int, str]
     return {} if route is None else {data.broker_name: data.broker_addrs for data in route.broker_datas}
 
 
-def test_a_registered_master_brings_its_topics():
-    table = NamesrvTable()
+@pytest.fixture
+def table() -> NamesrvTable:
+    return NamesrvTable()
+
+
+def test_a_registered_master_brings_its_topics(table):
     assert table.route("t") is None
     assert registered(table) == RegistrationResult(changed=True)
     route = table.route("t", order_topic_conf="a:1")
@@ -57,8 +62,7 @@ def test_a_registered_master_brings_its_topics():
     assert addresses(table) == {"a": {0: "a0:1"}}
 
 
-def test_an_unchanged_version_changes_no_topic_and_a_new_one_does():
-    table = NamesrvTable()
+def test_an_unchanged_version_changes_no_topic_and_a_new_one_does(table):
     registered(table)
     assert not registered(table).changed
     register(table, "c", "a", 0, "a0:1", topics("t", queues=9), version(1), 0)
@@ -67,8 +71,7 @@ def test_an_unchanged_version_changes_no_topic_and_a_new_one_does():
     assert table.route("t").queue_datas[0].read_queue_nums == 9  # type: ignore[union-attr]
 
 
-def test_a_slave_learns_its_master_and_brings_no_topics():
-    table = NamesrvTable()
+def test_a_slave_learns_its_master_and_brings_no_topics(table):
     registered(table, "a", 1)
     assert table.topics() == []
     registered(table, "a", 0)
@@ -76,16 +79,14 @@ def test_a_slave_learns_its_master_and_brings_no_topics():
     assert addresses(table) == {"a": {0: "a0:1", 1: "a1:1"}}
 
 
-def test_asking_for_the_version_is_a_sign_of_life():
-    table = NamesrvTable()
+def test_asking_for_the_version_is_a_sign_of_life(table):
     registered(table, now_ms=0)
     assert table.touch("c", "a0:1", 100) == version()
     assert table.touch("c", "stranger:1", 100) is None
     assert list(table.expire(BROKER_EXPIRE_MS + 100)) == []
 
 
-def test_topics_of_a_broker_that_unregisters_are_removed():
-    table = NamesrvTable()
+def test_topics_of_a_broker_that_unregisters_are_removed(table):
     registered(table, "a")
     registered(table, "b")
     assert not table.unregister("c", "b", "a0:1", 0)
@@ -108,8 +109,7 @@ def test_a_closed_connection_removes_what_was_registered_over_it():
     assert addresses(table).keys() == {"b"}
 
 
-def test_a_topic_is_deleted_everywhere_or_in_one_cluster():
-    table = NamesrvTable()
+def test_a_topic_is_deleted_everywhere_or_in_one_cluster(table):
     registered(table, "a")
     register(table, "other", "b", 0, "b0:1", topics("t"), version(), 0)
     assert table.topics_of_cluster("other") == ["t", "more"]
@@ -119,8 +119,7 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster():
     assert not table.delete_topic("t")
 
 
-def test_a_route_is_a_copy():
-    table = NamesrvTable()
+def test_a_route_is_a_copy(table):
     registered(table)
     addresses(table)["a"][0] = "changed"
     table.cluster_info(0).broker_addr_table["a"].broker_addrs.clear()
@@ -151,8 +150,7 @@ def perms(table: NamesrvTable, topic: str = "t") -> list[int]:
     return [] if route is None else [data.perm for data in route.queue_datas]
 
 
-def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing():
-    table = NamesrvTable()
+def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing(table):
     one = {"t": TopicConfig(topic_name="t")}
     assert register(table, "c", "a", 0, "a0:1", one, version(), 0) is None
     assert table.cluster_info(0).broker_addr_table == {}
@@ -162,8 +160,7 @@ def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing():
     assert "new" in table.topics()
 
 
-def test_of_two_brokers_with_one_id_the_higher_state_version_stays():
-    table = NamesrvTable()
+def test_of_two_brokers_with_one_id_the_higher_state_version_stays(table):
     take(table, 0, acting=False, state_version=2, address="strong:1")
     assert take(table, 0, acting=False, state_version=1, address="weak:1") == RegistrationResult()
     assert addresses(table) == {"a": {0: "strong:1"}}
@@ -172,16 +169,14 @@ def test_of_two_brokers_with_one_id_the_higher_state_version_stays():
     table.check_invariants()
 
 
-def test_a_deleted_topic_comes_back_with_the_next_registration():
-    table = NamesrvTable()
+def test_a_deleted_topic_comes_back_with_the_next_registration(table):
     registered(table)
     table.delete_topic("t")
     registered(table)
     assert addresses(table) == {"a": {0: "a0:1"}}
 
 
-def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not():
-    table = NamesrvTable()
+def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not(table):
     take(table, 1, acting=None)
     assert table.topics() == []
     table = NamesrvTable()
@@ -189,8 +184,7 @@ def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not():
     assert perms(table) == [6]
 
 
-def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master():
-    table = NamesrvTable()
+def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master(table):
     table.support_acting_master = True
     take(table, 0, acting=True)
     take(table, 2, acting=True)
@@ -206,8 +200,7 @@ def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master():
     assert (lower.lower_id.min_id, lower.lower_id.notified) == (1, ["a2:1"])
 
 
-def test_without_acting_masters_a_group_without_master_shows_none():
-    table = NamesrvTable()
+def test_without_acting_masters_a_group_without_master_shows_none(table):
     table.support_acting_master = True
     take(table, 0, acting=False)
     take(table, 1, acting=False)
@@ -217,8 +210,7 @@ def test_without_acting_masters_a_group_without_master_shows_none():
     assert table.min_id_changes == []
 
 
-def test_the_write_permission_is_wiped_until_a_change_and_added():
-    table = NamesrvTable()
+def test_the_write_permission_is_wiped_until_a_change_and_added(table):
     registered(table)
     registered(table, "b")
     assert table.wipe_write_perm("a") == 2
@@ -233,8 +225,7 @@ def test_the_write_permission_is_wiped_until_a_change_and_added():
     assert perms(table) == [6, 6]
 
 
-def test_a_registration_may_delete_what_it_does_not_name():
-    table = NamesrvTable()
+def test_a_registration_may_delete_what_it_does_not_name(table):
     register(table, "c", "a", 0, "a0:1", topics("t", "old"), version(1), 0)
     register(table, "c", "a", 0, "a0:1", topics("t"), version(2), 0)
     assert "old" in table.topics()
@@ -244,8 +235,7 @@ def test_a_registration_may_delete_what_it_does_not_name():
     table.check_invariants()
 
 
-def test_topics_may_be_registered_by_hand_on_known_brokers_only():
-    table = NamesrvTable()
+def test_topics_may_be_registered_by_hand_on_known_brokers_only(table):
     registered(table)
     assert not table.register_topic("x", [QueueData(broker_name="a"), QueueData(broker_name="stranger")])
     assert not table.register_topic("x", [])
@@ -254,8 +244,7 @@ def test_topics_may_be_registered_by_hand_on_known_brokers_only():
     assert addresses(table, "x") == {"a": {0: "a0:1"}}
 
 
-def test_lists_of_topics():
-    table = NamesrvTable()
+def test_lists_of_topics(table):
     config = {
         name: TopicConfig(topic_name=name, topic_sys_flag=flag)
         for name, flag in (("plain", 0), ("unit", 1), ("sub", 2), ("both", 3))
@@ -318,8 +307,7 @@ TestNamesrvModel = NamesrvModel.TestCase
 TestNamesrvModel.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
 
 
-def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version():
-    table = NamesrvTable()
+def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version(table):
     register(table, "c", "a", 0, "a0:1", topics("first", "last"), version(1), 0)
     begun = table.begin_registration("c", "a", 0, "a0:1", 3, version(2), 0)
     assert isinstance(begun, TopicRegistration)
@@ -346,8 +334,7 @@ def _turns(table: NamesrvTable, *turns: str, state_version: int = 0) -> list[str
     return found
 
 
-def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back():
-    table = NamesrvTable()
+def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back(table):
     assert _turns(table, "x:1", "y:1", "x:1", "y:1") == [None, None, "y:1", None]
     assert table.cluster_info(0).rivals == {"a": {0: ["x:1"]}}
     table.forget_old(BROKER_EXPIRE_MS)
@@ -357,16 +344,14 @@ def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back():
     table.check_invariants()
 
 
-def test_a_rival_that_takes_turns_no_more_is_forgotten():
-    table = NamesrvTable()
+def test_a_rival_that_takes_turns_no_more_is_forgotten(table):
     _turns(table, "x:1", "y:1", "z:1", "x:1")
     assert table.cluster_info(0).rivals == {"a": {0: ["y:1", "z:1"]}}
     table.forget_old(BROKER_EXPIRE_MS + 2_001)
     assert table.cluster_info(0).rivals == {"a": {0: ["z:1"]}}
 
 
-def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals():
-    table = NamesrvTable()
+def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals(table):
     assert _turns(table, "x:1", "y:1", "y:1") == [None] * 3
     assert table.cluster_info(0).rivals is None
     table = NamesrvTable()
@@ -374,8 +359,7 @@ def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals():
     assert table.cluster_info(0).rivals is None
 
 
-def test_what_is_remembered_of_rivals_is_limited():
-    table = NamesrvTable()
+def test_what_is_remembered_of_rivals_is_limited(table):
     _turns(table, *(f"x:{port}" for port in range(1, 100)), "x:1")
     assert len(table.cluster_info(0).rivals["a"][0]) <= 8  # type: ignore[index]
 
@@ -388,8 +372,7 @@ def _gone(table: NamesrvTable, now_ms: int) -> dict[str, dict[int, tuple[int, bo
     }
 
 
-def test_a_broker_that_is_gone_is_remembered_until_it_is_back():
-    table = NamesrvTable()
+def test_a_broker_that_is_gone_is_remembered_until_it_is_back(table):
     registered(table)
     assert _gone(table, 0) == {}
     assert table.unregister("c", "a", "a0:1", 1_000)
@@ -400,8 +383,7 @@ def test_a_broker_that_is_gone_is_remembered_until_it_is_back():
     assert _gone(table, BROKER_EXPIRE_MS + 2) == {"a": {0: (1, False)}}
 
 
-def test_a_lost_broker_is_remembered_for_a_day_and_one_that_left_for_an_hour():
-    table = NamesrvTable()
+def test_a_lost_broker_is_remembered_for_a_day_and_one_that_left_for_an_hour(table):
     registered(table)
     table.unregister("c", "a", "a0:1", 0)
     table.forget_old(3_600_000)
@@ -416,8 +398,7 @@ def test_a_lost_broker_is_remembered_for_a_day_and_one_that_left_for_an_hour():
     assert not _gone(table, 0)
 
 
-def test_a_broker_whose_address_another_took_is_not_missed():
-    table = NamesrvTable()
+def test_a_broker_whose_address_another_took_is_not_missed(table):
     registered(table)
     table.unregister("c", "a", "a0:1", 0)
     assert register(

@@ -14,8 +14,12 @@ from sprocketmq.core.consume.consume_timeout import SEND_BACK_RETRY_MS, ConsumeT
 from ..messages import message
 
 
-def test_a_result_during_the_send_back_waits_for_it():
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
+@pytest.fixture
+def timeout() -> ConsumeTimeout[str]:
+    return ConsumeTimeout(100)
+
+
+def test_a_result_during_the_send_back_waits_for_it(timeout):
     timeout.started("a", 0)
     timeout.expired(100)
     assert timeout.finished("a") is Settlement.WAIT
@@ -29,8 +33,7 @@ def test_a_result_during_the_send_back_waits_for_it():
     assert timeout.finished("b") is Settlement.IGNORE
 
 
-def test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit():
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
+def test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit(timeout):
     timeout.started("a", 0)
     timeout.expired(100)
     assert timeout.send_back_failed("a", 120) is Settlement.WAIT
@@ -59,16 +62,14 @@ def test_a_delivery_can_be_removed_in_every_state():
         assert timeout.expired(10**9) == []
 
 
-def test_a_clock_that_steps_back_keeps_the_order():
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
+def test_a_clock_that_steps_back_keeps_the_order(timeout):
     timeout.started("a", 1_000)
     timeout.started("b", 400)
     timeout.check_invariants()
     assert timeout.expired(1_100) == ["a", "b"]
 
 
-def test_a_wrong_call_raises_a_value_error():
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
+def test_a_wrong_call_raises_a_value_error(timeout):
     timeout.started("a", 0)
     with pytest.raises(ValueError, match="running already"):
         timeout.started("a", 1)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -33,8 +34,12 @@ def _taken(polled: PolledQueues, count: int) -> dict[MessageQueue | None, list[i
     return {process_queue.queue: offsets_of(part) for process_queue, part in polled.take(count, 0)}
 
 
-def test_a_commit_covers_what_was_handed_out_and_not_what_waits():
-    polled = PolledQueues()
+@pytest.fixture
+def polled() -> PolledQueues:
+    return PolledQueues()
+
+
+def test_a_commit_covers_what_was_handed_out_and_not_what_waits(polled):
     process_queue = _reading(polled)
     _arrive(polled, process_queue, 0, 1, 2)
     assert polled.to_commit() == {}
@@ -44,16 +49,14 @@ def test_a_commit_covers_what_was_handed_out_and_not_what_waits():
     assert polled.to_commit() == {}
 
 
-def test_what_was_handed_out_no_longer_counts_for_flow_control():
-    polled = PolledQueues()
+def test_what_was_handed_out_no_longer_counts_for_flow_control(polled):
     process_queue = _reading(polled)
     _arrive(polled, process_queue, *range(100))
     polled.take(100, 0)
     assert (process_queue.count, process_queue.size_bytes, polled.waiting_count) == (0, 0, 0)
 
 
-def test_queues_take_turns_although_one_is_refilled_all_the_time():
-    polled = PolledQueues()
+def test_queues_take_turns_although_one_is_refilled_all_the_time(polled):
     busy, quiet = _reading(polled, FIRST), _reading(polled, SECOND)
     _arrive(polled, busy, *range(10))
     _arrive(polled, quiet, 0)
@@ -62,8 +65,7 @@ def test_queues_take_turns_although_one_is_refilled_all_the_time():
     assert _taken(polled, 4) == {SECOND: [0], FIRST: [4, 5, 6]}
 
 
-def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing():
-    polled = PolledQueues()
+def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing(polled):
     old = _reading(polled)
     _arrive(polled, old, 0, 1)
     polled.take(1, 0)
@@ -74,8 +76,7 @@ def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing():
     polled.check_invariants()
 
 
-def test_a_late_answer_to_the_previous_reader_moves_no_offset():
-    polled = PolledQueues()
+def test_a_late_answer_to_the_previous_reader_moves_no_offset(polled):
     old = _reading(polled)
     old.drop()
     new = _reading(polled, offset=5)
@@ -87,15 +88,13 @@ def test_a_late_answer_to_the_previous_reader_moves_no_offset():
     assert _taken(polled, 9) == {FIRST: [5]}
 
 
-def test_after_a_seek_the_place_is_committed_by_the_next_commit():
-    polled = PolledQueues()
+def test_after_a_seek_the_place_is_committed_by_the_next_commit(polled):
     _reading(polled, offset=10)
     polled.sought(FIRST, 10)
     assert polled.to_commit() == {FIRST: 10}
 
 
-def test_what_is_in_hand_is_not_done_until_it_is_committed():
-    polled = PolledQueues()
+def test_what_is_in_hand_is_not_done_until_it_is_committed(polled):
     assert polled.done(FIRST, 7) == 7
     process_queue = _reading(polled, offset=3)
     assert polled.done(FIRST, 7) == 3
@@ -113,8 +112,7 @@ def test_what_is_in_hand_is_not_done_until_it_is_committed():
         assert polled.done(FIRST, offset) == done
 
 
-def test_a_withheld_queue_waits_until_it_is_released():
-    polled = PolledQueues()
+def test_a_withheld_queue_waits_until_it_is_released(polled):
     process_queue = ProcessQueue(FIRST)
     polled.queue_added(process_queue, 0, withheld=True)
     _arrive(polled, process_queue, 0)
@@ -136,8 +134,7 @@ def test_it_is_full_while_more_waits_than_allowed_over_all_queues():
     assert not polled.is_full
 
 
-def test_what_a_broker_acknowledged_is_known_until_progress_changes():
-    polled = PolledQueues()
+def test_what_a_broker_acknowledged_is_known_until_progress_changes(polled):
     _arrive(polled, _reading(polled), 0, 1)
     polled.take(2, 0)
     polled.committed(FIRST, 2)
@@ -148,8 +145,7 @@ def test_what_a_broker_acknowledged_is_known_until_progress_changes():
     assert not polled.is_persisted(FIRST, 2)
 
 
-def test_messages_put_back_after_a_seek_or_a_drop_are_discarded():
-    polled = PolledQueues()
+def test_messages_put_back_after_a_seek_or_a_drop_are_discarded(polled):
     process_queue = _reading(polled)
     _arrive(polled, process_queue, 0, 1)
     ((_, part),) = polled.take(2, 0)

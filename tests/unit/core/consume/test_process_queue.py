@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,8 +15,12 @@ from sprocketmq.wire.records.message import MessageExt
 from ..messages import QUEUE, message, messages, offsets_of
 
 
-def test_the_commit_offset_is_the_lowest_unfinished_message():
-    queue = ProcessQueue(QUEUE)
+@pytest.fixture
+def queue() -> ProcessQueue:
+    return ProcessQueue(QUEUE)
+
+
+def test_the_commit_offset_is_the_lowest_unfinished_message(queue):
     queue.put(messages(10, 11, 12, 13))
     assert queue.commit_offset == 10
     ten, eleven, twelve = queue.take(3, 77)
@@ -27,8 +32,7 @@ def test_the_commit_offset_is_the_lowest_unfinished_message():
     assert (queue.count, queue.in_flight_count) == (0, 0)
 
 
-def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done():
-    queue = ProcessQueue(QUEUE)
+def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done(queue):
     queue.put(messages(3, 9, 40))
     first = queue.take(1, 0)
     assert queue.done(first) == queue.commit_offset == 9
@@ -39,16 +43,14 @@ def test_there_is_no_commit_offset_before_the_first_message():
     assert ProcessQueue(QUEUE).commit_offset is None
 
 
-def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight():
-    queue = ProcessQueue(QUEUE)
+def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight(queue):
     queue.put(messages(0, 1, 2, 3))
     queue.take(4, 0)
     assert queue.commit(before=2) == 2
     assert offsets_of(queue.in_flight()) == [2, 3]
 
 
-def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress():
-    queue = ProcessQueue(QUEUE)
+def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress(queue):
     queue.put(messages(1, 2))
     taken = queue.take(1, 0)
     queue.drop()
@@ -57,8 +59,7 @@ def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress():
     assert queue.commit() is None
 
 
-def test_a_message_settled_before_is_settled_once():
-    queue = ProcessQueue(QUEUE)
+def test_a_message_settled_before_is_settled_once(queue):
     queue.put(messages(1, 2))
     one, two = queue.take(2, 0)
     assert queue.done([one]) == 2
@@ -75,8 +76,7 @@ def test_a_pull_is_expired_after_120_s_without_a_look():
     assert not queue.is_pull_expired(125_000)
 
 
-def test_a_rewound_offset_is_taken_in_its_place():
-    queue = ProcessQueue(QUEUE)
+def test_a_rewound_offset_is_taken_in_its_place(queue):
     queue.put(messages(10, 12))
     assert queue.put(messages(3, 11, 13)) == 3
     queue.check_invariants()
@@ -84,8 +84,7 @@ def test_a_rewound_offset_is_taken_in_its_place():
     assert offsets_of(queue.take(9, 0)) == [3, 10, 11, 12, 13]
 
 
-def test_after_a_restart_nothing_from_before_counts():
-    queue = ProcessQueue(QUEUE)
+def test_after_a_restart_nothing_from_before_counts(queue):
     queue.put(messages(5, 6, 7))
     before = queue.take(2, 0)
     queue.restart(2)
@@ -98,8 +97,7 @@ def test_after_a_restart_nothing_from_before_counts():
     assert queue.done(queue.take(1, 0)) == 4
 
 
-def test_clear_forgets_messages_and_keeps_the_highest_offset():
-    queue = ProcessQueue(QUEUE)
+def test_clear_forgets_messages_and_keeps_the_highest_offset(queue):
     queue.put(messages(1, 2))
     queue.take(1, 0)
     queue.drop()

@@ -40,6 +40,11 @@ def delays(cursor: PullCursor, event: PullEvent, now_ms: int = 0) -> list[int]:
     return [effect.delay_ms for effect in cursor.handle(event, now_ms) if isinstance(effect, PullLater)]
 
 
+@pytest.fixture
+def one() -> PullCursor:
+    return cursor()
+
+
 def test_response_codes_are_statuses_or_errors():
     assert [pull_status(code) for code in (0, 19, 20, 21, 1, 24)] == [FOUND, NO_NEW, NO_MATCHED, ILLEGAL, None, None]
 
@@ -73,8 +78,7 @@ def test_a_pull_interval_delays_only_pulls_that_found_something():
 
 
 @pytest.mark.parametrize("status", [NO_NEW, NO_MATCHED])
-def test_without_messages_progress_moves_only_when_nothing_is_cached(status):
-    one = cursor()
+def test_without_messages_progress_moves_only_when_nothing_is_cached(one, status):
     assert one.handle(PullReturned(status, 800), 0) == [CorrectOffset(800), PullNow(800)]
     one.process_queue.put(messages(800))
     assert one.handle(PullReturned(status, 1600), 0) == [PullNow(1600)]
@@ -85,10 +89,9 @@ def test_without_messages_progress_moves_only_when_nothing_is_cached(status):
 
 @pytest.mark.parametrize(("offset", "is_beyond_end", "begin"), [(7, True, 5), (7, False, 7), (4000, False, 4000)])
 def test_an_illegal_offset_drops_the_queue_and_skips_no_message_of_a_log_that_lost_its_end(
-    offset, is_beyond_end, begin
+    one, offset, is_beyond_end, begin
 ):
     """A broker that lost the end of its log in a power cut still has those before."""
-    one = cursor()
     one.handle(PullReturned(FOUND, 9, messages(5, 6, 7, 8)), 0)
     first, *_ = one.process_queue.take(2, 0)
     assert first.queue_offset == 5
@@ -103,8 +106,7 @@ def test_an_illegal_offset_drops_the_queue_and_skips_no_message_of_a_log_that_lo
     "event",
     [PullDue(), PullReturned(FOUND, 9, messages(5)), PullReturned(ILLEGAL, 1), PullFailed("x"), OffsetRead(3)],
 )
-def test_a_dropped_queue_ends_the_loop_and_takes_nothing_in(event):
-    one = cursor()
+def test_a_dropped_queue_ends_the_loop_and_takes_nothing_in(one, event):
     one.process_queue.drop()
     assert one.handle(event, 0) == [LoopEnded()]
     assert one.process_queue.count == 0
@@ -117,8 +119,7 @@ def test_an_answer_under_another_subscription_is_asked_again_from_the_same_offse
     assert one.handle(PullDue(), 2) == [SendPull(5)]
 
 
-def test_failures_wait_a_second_and_broker_flow_control_20_ms():
-    one = cursor()
+def test_failures_wait_a_second_and_broker_flow_control_20_ms(one):
     one.handle(PullDue(), 0)
     assert one.handle(PullFailed("no answer"), 0) == [PullLater(1_000, "no answer")]
     assert one.handle(PullDue(), 1_000) == [SendPull(5)]
@@ -133,8 +134,7 @@ def test_failures_wait_a_second_and_broker_flow_control_20_ms():
         (PullDue(subscribed=False), "no subscription"),
     ],
 )
-def test_a_consumer_that_must_not_pull_looks_again_in_a_second(event, reason):
-    one = cursor()
+def test_a_consumer_that_must_not_pull_looks_again_in_a_second(one, event, reason):
     (effect,) = one.handle(event, 9)
     assert isinstance(effect, PullLater)
     assert effect.delay_ms == 1_000
@@ -143,8 +143,7 @@ def test_a_consumer_that_must_not_pull_looks_again_in_a_second(event, reason):
     assert not one.in_flight
 
 
-def test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained():
-    one = cursor()
+def test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained(one):
     one.limits = FlowLimits(max_count=1)
     one.handle(PullReturned(FOUND, 9, messages(5, 6)), 0)
     (effect,) = one.handle(PullDue(), 0)

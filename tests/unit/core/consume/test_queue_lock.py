@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,16 +21,19 @@ from sprocketmq.wire.records.message import MessageQueue
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 
 
-def test_a_lock_belongs_to_one_client_until_it_expires():
-    table = QueueLockTable()
+@pytest.fixture
+def table() -> QueueLockTable:
+    return QueueLockTable()
+
+
+def test_a_lock_belongs_to_one_client_until_it_expires(table):
     assert table.try_lock_batch("delays", QUEUES, "one", 0) == QUEUES
     assert table.try_lock_batch("delays", QUEUES, "two", 60_000) == []
     assert table.try_lock_batch("delays", QUEUES[:1], "two", 60_001) == QUEUES[:1]
     assert table.owner("delays", QUEUES[0], 60_001) == "two"
 
 
-def test_sweep_forgets_expired_locks():
-    table = QueueLockTable()
+def test_sweep_forgets_expired_locks(table):
     table.try_lock("delays", QUEUES[0], "one", 0)
     table.try_lock("delays", QUEUES[1], "one", 10)
     assert table.sweep(60_005) == 1

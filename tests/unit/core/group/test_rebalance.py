@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -25,14 +26,17 @@ def add(table: RebalanceTable, *queues: MessageQueue, now_ms: int = 0) -> list[P
     return [queue for queue in added if queue is not None]
 
 
-def test_an_allocation_is_carried_out_in_queue_order_with_drops_first():
-    table = RebalanceTable()
+@pytest.fixture
+def table() -> RebalanceTable:
+    return RebalanceTable()
+
+
+def test_an_allocation_is_carried_out_in_queue_order_with_drops_first(table):
     add(table, B, A)
     assert table.assigned("flights", [D, C], 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
 
 
-def test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed():
-    table = RebalanceTable()
+def test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed(table):
     (process_queue,) = add(table, A)
     assert table.assigned("flights", [], 1) == [Drop(A, REASSIGNED)]
     assert process_queue.dropped
@@ -42,8 +46,7 @@ def test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed():
     assert table.life(A) is None
 
 
-def test_a_refused_removal_is_asked_again_next_round():
-    table = RebalanceTable()
+def test_a_refused_removal_is_asked_again_next_round(table):
     (process_queue,) = add(table, A)
     table.assigned("flights", [], 1)
     assert table.assigned("flights", [], 2) == [], "the removal is under way"
@@ -52,16 +55,14 @@ def test_a_refused_removal_is_asked_again_next_round():
     assert table.assigned("flights", [], 3) == [Drop(A, REASSIGNED)]
 
 
-def test_a_refused_removal_is_asked_again_at_the_shutdown():
-    table = RebalanceTable()
+def test_a_refused_removal_is_asked_again_at_the_shutdown(table):
     add(table, A, B)
     table.assigned("flights", [], 1)
     table.removal_refused(A)
     assert table.drop_all() == [Drop(A, DropReason.SHUTDOWN)], "that of B is under way"
 
 
-def test_the_time_without_a_pull_begins_when_the_queue_was_added():
-    table = RebalanceTable()
+def test_the_time_without_a_pull_begins_when_the_queue_was_added(table):
     table.assigned("flights", [A], 0)
     assert table.assigned("flights", [A], 300_000) == [], "its lock or offset takes long, nobody can pull it yet"
     assert table.added(A, 300_000) is not None
@@ -69,8 +70,7 @@ def test_the_time_without_a_pull_begins_when_the_queue_was_added():
     assert table.assigned("flights", [A], 420_001) == [Drop(A, EXPIRED)]
 
 
-def test_a_topic_no_longer_subscribed_is_dropped_whole():
-    table = RebalanceTable()
+def test_a_topic_no_longer_subscribed_is_dropped_whole(table):
     add(table, A, B)
     assert table.subscribed(["flights"]) == []
     unsubscribed = DropReason.UNSUBSCRIBED
@@ -79,15 +79,13 @@ def test_a_topic_no_longer_subscribed_is_dropped_whole():
     assert table.removed(A, 1) == []
 
 
-def test_rebalance_of_one_topic_leaves_the_others_alone():
-    table = RebalanceTable()
+def test_rebalance_of_one_topic_leaves_the_others_alone(table):
     add(table, A)
     assert table.assigned("arrivals", [OTHER], 0) == [Add(OTHER)]
     assert table.get(A) is not None
 
 
-def test_an_illegal_offset_drops_one_queue_and_shutdown_all():
-    table = RebalanceTable()
+def test_an_illegal_offset_drops_one_queue_and_shutdown_all(table):
     add(table, A, B)
     assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [Drop(A, DropReason.OFFSET_ILLEGAL)]
     assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [], "that is under way"

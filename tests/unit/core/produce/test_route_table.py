@@ -39,6 +39,11 @@ def names(queues: list[MessageQueue]) -> list[str]:
     return [f"{queue.broker_name}{queue.queue_id}" for queue in queues]
 
 
+@pytest.fixture
+def table() -> RouteTable:
+    return RouteTable()
+
+
 def test_queues_come_in_the_order_of_broker_names():
     assert names(publish_queues("t", route("b", "a"))) == ["a0", "a1", "b0", "b1"]
     assert names(subscribe_queues("t", route("b", "a"))) == ["a0", "a1", "b0", "b1"]
@@ -94,8 +99,7 @@ def test_a_route_is_changed_by_content_and_not_by_order():
     assert table.update("t", grown)
 
 
-def test_a_route_update_reports_changes_and_keeps_queues():
-    table = RouteTable()
+def test_a_route_update_reports_changes_and_keeps_queues(table):
     assert table.publish_queues("t") == table.subscribe_queues("t") == []
     assert table.update("t", route("a"))
     assert not table.update("t", route("a"))
@@ -104,16 +108,14 @@ def test_a_route_update_reports_changes_and_keeps_queues():
     assert names(table.subscribe_queues("t")) == ["a0", "a1", "b0", "b1"]
 
 
-def test_a_bad_order_configuration_changes_nothing():
-    table = RouteTable()
+def test_a_bad_order_configuration_changes_nothing(table):
     table.update("t", route("a"))
     with pytest.raises(ConfigurationError):
         table.update("t", route("a", order="nonsense"))
     assert table.route("t") == route("a")
 
 
-def test_an_address_is_known_while_a_route_names_it():
-    table = RouteTable()
+def test_an_address_is_known_while_a_route_names_it(table):
     table.update("t", route("a"))
     table.update("u", route("a", "b"))
     assert table.master_address("b") == "b:10911"
@@ -122,8 +124,7 @@ def test_an_address_is_known_while_a_route_names_it():
     assert table.brokers() == {"a": {0: "a:10911"}}
 
 
-def test_the_newest_answer_about_a_broker_wins():
-    table = RouteTable()
+def test_the_newest_answer_about_a_broker_wins(table):
     table.update("t", route("a"))
     table.update("u", route("a"))
     moved = route("a")
@@ -146,8 +147,7 @@ def test_the_newest_answer_about_a_broker_wins():
         ({1: "s"}, 0, BrokerAddress("s", 1)),
     ],
 )
-def test_a_missing_copy_is_replaced_by_another(addresses, broker_id, expected):
-    table = RouteTable()
+def test_a_missing_copy_is_replaced_by_another(table, addresses, broker_id, expected):
     table.update("t", TopicRouteData(queue_datas=[], broker_datas=[broker_data("a", addresses)]))
     found = table.broker_address("a", broker_id)
     assert found == expected
@@ -155,8 +155,7 @@ def test_a_missing_copy_is_replaced_by_another(addresses, broker_id, expected):
     assert table.broker_address("nobody", 0) is None
 
 
-def test_any_broker_of_a_topic_can_be_asked():
-    table = RouteTable()
+def test_any_broker_of_a_topic_can_be_asked(table):
     assert table.any_address("t") is None
     table.update("t", route("a", "b"))
     assert {table.any_address("t", choice) for choice in range(4)} == {"a:10911", "b:10911"}

@@ -62,6 +62,11 @@ class Recording:
         return replay
 
 
+@pytest.fixture
+def recording() -> Recording:
+    return Recording()
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_everything_that_changes_a_machine_is_recorded(name):
     kind = MACHINES[name].machine
@@ -69,8 +74,7 @@ def test_everything_that_changes_a_machine_is_recorded(name):
     assert verbs == {*MACHINES[name].calls, *LOOKS[name]}, "a new method: is it an input (MACHINES) or a look?"
 
 
-def test_a_record_holds_no_body_and_no_user_property():
-    recording = Recording()
+def test_a_record_holds_no_body_and_no_user_property(recording):
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     secret = MessageExt("flights", b"secret body", queue_offset=3, keys="k1", tags="UA", properties={"card": "secret"})
     queue.put([secret])
@@ -81,8 +85,7 @@ def test_a_record_holds_no_body_and_no_user_property():
     assert (spelt["message"]["size"], spelt["message"]["keys"], spelt["message"]["tags"]) == (11, ["k1"], "UA")
 
 
-def test_a_message_is_spelt_out_once_and_stays_picklable():
-    recording = Recording()
+def test_a_message_is_spelt_out_once_and_stays_picklable(recording):
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     one = message(3)
     queue.put([one])
@@ -91,8 +94,7 @@ def test_a_message_is_spelt_out_once_and_stays_picklable():
     assert pickle.loads(pickle.dumps(one)).queue_offset == 3
 
 
-def test_a_message_has_another_number_than_the_one_that_was_where_it_is_in_memory():
-    recording = Recording()
+def test_a_message_has_another_number_than_the_one_that_was_where_it_is_in_memory(recording):
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     one = message(3)
     queue.put([one])
@@ -104,8 +106,7 @@ def test_a_message_has_another_number_than_the_one_that_was_where_it_is_in_memor
     assert [one if isinstance(one, int) else one["n"] for one in spelt] == [1, 2, 3, 3]
 
 
-def test_what_a_machine_does_inside_of_another_is_not_recorded_twice():
-    recording = Recording()
+def test_what_a_machine_does_inside_of_another_is_not_recorded_twice(recording):
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     cursor = recording.tape.recorded(PullCursor)(queue, 0)
     before = len(recording.lines)
@@ -115,8 +116,7 @@ def test_what_a_machine_does_inside_of_another_is_not_recorded_twice():
     assert machines["flights/broker-a/0#1"].count == 2
 
 
-def test_looks_at_a_queue_that_is_held_back_are_recorded_as_one():
-    recording = Recording()
+def test_looks_at_a_queue_that_is_held_back_are_recorded_as_one(recording):
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     cursor = recording.tape.recorded(PullCursor)(queue, 0, limits=FlowLimits(max_count=1))
     queue.put(messages(0, 1, 2))
@@ -129,8 +129,7 @@ def test_looks_at_a_queue_that_is_held_back_are_recorded_as_one():
     assert recording.replayed().machines["flights/broker-a/0#1"].last_pull_ms == 4_950
 
 
-def test_an_assignment_that_repeats_itself_is_recorded_once():
-    recording = Recording()
+def test_an_assignment_that_repeats_itself_is_recorded_once(recording):
     table = recording.tape.recorded(RebalanceTable)()
     table.assigned("flights", QUEUES[:1], 0)
     table.added(QUEUES[0], 0)
@@ -152,9 +151,8 @@ def takes_away_by_shutdown(table: RebalanceTable) -> None:
 
 
 @pytest.mark.parametrize("takes_away", [takes_away_by_subscription, takes_away_by_shutdown])
-def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(takes_away):
+def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(recording, takes_away):
     """It has no effect while the queue is still being dropped, but decides what becomes of the queue then."""
-    recording = Recording()
     table = recording.tape.recorded(RebalanceTable)()
     table.assigned("flights", QUEUES[:1], 0)
     table.added(QUEUES[0], 0)
@@ -164,8 +162,7 @@ def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(takes_
     assert recording.replayed().differences == []
 
 
-def test_a_subscription_is_recorded_again_when_it_takes_something_away():
-    recording = Recording()
+def test_a_subscription_is_recorded_again_when_it_takes_something_away(recording):
     table = recording.tape.recorded(RebalanceTable)()
     table.subscribed(["flights"])
     for number in (1, 2):
@@ -178,8 +175,7 @@ def test_a_subscription_is_recorded_again_when_it_takes_something_away():
     assert table.is_balanced
 
 
-def test_an_input_is_recorded_again_when_the_machine_has_changed_it():
-    recording = Recording()
+def test_an_input_is_recorded_again_when_the_machine_has_changed_it(recording):
     cursor = recording.tape.recorded(PullCursor)(recording.tape.recorded(ProcessQueue)(QUEUE, 0), 0)
     cursor.next_offset = 5
     cursor.handle(pull_cursor.PullReturned(PullStatus.FOUND, 7, messages(5, 6)), 1)
@@ -189,8 +185,7 @@ def test_an_input_is_recorded_again_when_the_machine_has_changed_it():
     assert recording.replayed().machines["flights/broker-a/0#1 cursor"].next_offset == 5
 
 
-def test_progress_that_was_removed_and_set_again_is_recorded_again():
-    recording = Recording()
+def test_progress_that_was_removed_and_set_again_is_recorded_again(recording):
     progress = recording.tape.recorded(ConsumeProgress)()
     progress.update(QUEUE, 3)
     progress.update(QUEUE, 3)
@@ -200,8 +195,7 @@ def test_progress_that_was_removed_and_set_again_is_recorded_again():
     assert recording.replayed().machines["progress"].read(QUEUE) == 3
 
 
-def test_an_exception_of_a_machine_is_part_of_its_record():
-    recording = Recording()
+def test_an_exception_of_a_machine_is_part_of_its_record(recording):
     timeouts = recording.tape.recorded(ConsumeTimeout)(1_000)
     with pytest.raises(ValueError):
         timeouts.sent_back(message(0))
@@ -209,8 +203,7 @@ def test_an_exception_of_a_machine_is_part_of_its_record():
     assert recording.replayed().differences == []
 
 
-def test_pure_decisions_are_made_again():
-    recording = Recording()
+def test_pure_decisions_are_made_again(recording):
     args = (allocation.AVG, "delays", "b", QUEUES, ["a", "b"])
     asked = (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, "flights", -1, 0)
     for _ in range(2):  # a rebalance of nothing new is written once
@@ -223,8 +216,7 @@ def test_pure_decisions_are_made_again():
     assert [one.what for one in recording.replayed().differences] == ["allocate"]
 
 
-def test_the_recorded_result_of_a_users_strategy_is_used():
-    recording = Recording()
+def test_the_recorded_result_of_a_users_strategy_is_used(recording):
     recording.tape.recorded(allocation.allocate)(lambda *_: QUEUES[:1], "delays", "b", QUEUES, ["a", "b"])
     steps = list(Replay().run(recording.lines))
     assert steps[-1].result == QUEUES[:1]
@@ -238,8 +230,7 @@ def test_the_recorded_result_of_a_users_strategy_is_used():
         (RebalanceTable, "assigned", lambda self, topic, allocated, now_ms: []),
     ],
 )
-def test_a_machine_that_decides_otherwise_is_reported(kind, do, broken, monkeypatch):
-    recording = Recording()
+def test_a_machine_that_decides_otherwise_is_reported(recording, kind, do, broken, monkeypatch):
     table = recording.tape.recorded(RebalanceTable)()
     table.assigned("flights", QUEUES[:1], 0)
     queue = table.added(QUEUES[0], 0)

@@ -28,6 +28,11 @@ def transaction(name: object) -> TransactionId:
     return TransactionId.of(f"key-{name}", 1, (b"\x7f\x00\x00\x01", 50_000), "flights", 7)
 
 
+@pytest.fixture
+def table() -> TransactionTable:
+    return TransactionTable(0, 0)
+
+
 def test_an_id_is_small_however_long_the_names_are_and_another_one_when_any_fact_differs():
     host = (b"\x7f\x00\x00\x01", 50_000)
     facts = [("key", 1, host, "flights", 7), ("kez", 1, host, "flights", 7), ("key", 2, host, "flights", 7)]
@@ -94,8 +99,7 @@ def test_op_messages_of_both_versions_are_read(body, offsets):
     assert half_offsets_of_op(body) == offsets
 
 
-def test_progress_passes_what_is_settled_and_stops_at_the_first_open_half():
-    table = TransactionTable(0, 0)
+def test_progress_passes_what_is_settled_and_stops_at_the_first_open_half(table):
     for op_offset, half in enumerate((0, 1, 3)):
         table.ended(transaction(half), Outcome.COMMIT)
         table.marked(half, transaction(half), op_offset)
@@ -106,8 +110,7 @@ def test_progress_passes_what_is_settled_and_stops_at_the_first_open_half():
     assert (table.half_progress, table.op_progress) == (4, 3)
 
 
-def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn():
-    table = TransactionTable(0, 0)
+def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn(table):
     for half in range(10):
         table.marked(half, transaction(half), half)
     assert table.next_open(10, 4) is None
@@ -116,8 +119,7 @@ def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn():
     assert table.half_progress == 10
 
 
-def test_an_end_after_the_half_was_given_up_is_still_the_first_end():
-    table = TransactionTable(0, 0)
+def test_an_end_after_the_half_was_given_up_is_still_the_first_end(table):
     table.discarded(0, transaction("t"))
     assert table.next_open(1, 10) is None
     assert table.settlement(0, transaction("t")).before is None
@@ -155,8 +157,7 @@ def test_a_half_that_was_set_aside_behind_progress_is_no_end_after_a_restart():
     assert (table.settlement(0, one).before, table.settlement(0, one).offset) == (None, 1)
 
 
-def test_marks_beyond_the_half_queue_mean_nothing():
-    table = TransactionTable(0, 0)
+def test_marks_beyond_the_half_queue_mean_nothing(table):
     table.found_op(0, [5], half_end=5)
     assert not table.is_settled(5)
     assert table.op_progress == 1
