@@ -82,6 +82,11 @@ def expect(store, sent, topic="T", queue_count=3):
         assert bodies(store, topic, queue_id) == sent[queue_id::queue_count]
 
 
+@pytest.fixture
+def store(tmp_path):
+    return open_disk(tmp_path / "s", ONE_FILE)
+
+
 def test_a_clean_stop_and_start_scan_nothing_and_keep_everything(tmp_path):
     store = open_disk(tmp_path / "s")
     sent = fill(store, 100)
@@ -96,8 +101,7 @@ def test_a_clean_stop_and_start_scan_nothing_and_keep_everything(tmp_path):
     assert again.append(message("T", 0), NOW_MS).queue_offset == 34
 
 
-def test_a_crash_after_a_flush_rescans_only_what_came_later(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_a_crash_after_a_flush_rescans_only_what_came_later(store, tmp_path):
     sent = fill(store, 200)
     store.flush()
     sent += [b"late"]
@@ -168,8 +172,7 @@ def test_a_last_entry_torn_at_any_byte_is_written_anew(three_messages, tmp_path)
         shutil.rmtree(path)
 
 
-def test_records_that_never_got_their_entries_are_indexed(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_records_that_never_got_their_entries_are_indexed(store):
     sent = fill(store, 90)
     path = crashed(store)
     for queue_id in range(3):
@@ -193,8 +196,7 @@ def test_a_copy_of_a_killed_store_may_lack_what_was_not_synced(tmp_path):
         again.close()
 
 
-def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(store):
     sent = fill(store, 30)
     store.flush()
     store.append(message("T", 0, b"after the flush"), NOW_MS)
@@ -222,9 +224,8 @@ def zero_last_entry(path):
 
 @pytest.mark.parametrize("damage", [delete_queue, delete_topic, zero_queue, zero_last_entry])
 @pytest.mark.parametrize(("stop", "later"), [("clean", 0), ("killed", 0), ("power", 40)])
-def test_queues_that_are_lost_are_rebuilt_without_a_later_record(tmp_path, damage, stop, later):
+def test_queues_that_are_lost_are_rebuilt_without_a_later_record(store, damage, stop, later):
     """Nothing in the log behind the checkpoint shows the hole, and what other queues got since does not hide it."""
-    store = open_disk(tmp_path / "s", ONE_FILE)
     store.append(message("U", 9, b"another queue"), NOW_MS)
     sent = fill(store, 30)
     store.flush()
@@ -239,8 +240,7 @@ def test_queues_that_are_lost_are_rebuilt_without_a_later_record(tmp_path, damag
     assert again.append(message("T", 0, b"next"), NOW_MS).queue_offset == 10
 
 
-def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(tmp_path, caplog):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(store, tmp_path, caplog):
     fill(store, 30)
     store.flush()
     store.append(message("U", 9, b"so that the deletion has a place of its own"), NOW_MS)
@@ -279,8 +279,7 @@ def test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin(tmp_
     assert again.append(message("T", 0, b"next"), NOW_MS + 3).queue_offset == len(sent) + 1
 
 
-def test_delayed_messages_get_their_delivery_time_back(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_delayed_messages_get_their_delivery_time_back(store):
     delayed = StoredMessage(
         "SCHEDULE_TOPIC_XXXX", 2, b"later", b"DELAY\x013\x02REAL_TOPIC\x01T\x02", tags_code=NOW_MS + 10_000
     )
@@ -349,9 +348,8 @@ def test_an_accepted_loss_of_the_log_with_a_damaged_queue_leaves_what_the_log_ha
         assert next_offset == (20 if queue_id else len(found))
 
 
-def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path):
+def test_stale_entries_behind_the_end_of_a_queue_are_ignored(store, tmp_path):
     """Apache moves its write position back without clearing what lies behind."""
-    store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 9)
     store.close()
     stale = UNIT.pack(0, 117, 0) + UNIT.pack(100_000, 117, 0)
@@ -360,8 +358,7 @@ def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path):
     expect(again, sent)
 
 
-def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(store):
     for index in range(5):
         result = store.append(message(body=b"same size %d" % index), NOW_MS)
     path = power_cut(store)
@@ -375,9 +372,8 @@ def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path
     assert bodies(last) == [b"same size 0", b"same size 1", b"same size X"]
 
 
-def test_zeros_in_the_middle_of_the_log_cost_only_their_records(tmp_path):
+def test_zeros_in_the_middle_of_the_log_cost_only_their_records(store, tmp_path):
     """The checkpoint of a killed broker knows that the log goes on, when a lost queue is built anew from it."""
-    store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 30)
     begin, end = (store.units("T", 0, offset, 1)[0].physical_offset for offset in (4, 5))
     store.flush()
@@ -391,8 +387,7 @@ def test_zeros_in_the_middle_of_the_log_cost_only_their_records(tmp_path):
 
 
 @pytest.mark.parametrize("looked_first", [False, True])
-def test_zeros_in_the_middle_of_a_store_that_was_never_flushed_are_said(tmp_path, caplog, looked_first):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_zeros_in_the_middle_of_a_store_that_was_never_flushed_are_said(store, tmp_path, caplog, looked_first):
     sent = fill(store, 30)
     begin, end = (store.units("T", queue_id, 4, 1)[0].physical_offset for queue_id in (0, 2))
     kill(store)
@@ -409,8 +404,7 @@ def test_zeros_in_the_middle_of_a_store_that_was_never_flushed_are_said(tmp_path
     assert bodies(again, "T", 2) == sent[2::3]
 
 
-def test_what_a_power_cut_kept_from_the_disk_is_said(tmp_path, caplog):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_what_a_power_cut_kept_from_the_disk_is_said(store, caplog):
     sent = fill(store, 30)
     end = store.units("T", 2, 7, 1)[0].physical_offset
     path = power_cut(store)
@@ -424,8 +418,7 @@ def test_what_a_power_cut_kept_from_the_disk_is_said(tmp_path, caplog):
     assert said.endswith(f"of 7 messages: 7 of topic T ({queues})")
 
 
-def test_a_log_of_which_a_power_cut_kept_no_file_is_said(tmp_path, caplog):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_a_log_of_which_a_power_cut_kept_no_file_is_said(store, caplog):
     fill(store, 3)
     path = power_cut(store)
     log_file(path).unlink()
@@ -435,8 +428,7 @@ def test_a_log_of_which_a_power_cut_kept_no_file_is_said(tmp_path, caplog):
     assert said.endswith("queue 0 offsets 0 to 0, queue 1 offsets 0 to 0, queue 2 offsets 0 to 0)")
 
 
-def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(store):
     for index in range(6):
         store.append(message(body=b"first %d" % index), NOW_MS)
     store.delete_topic("T")
@@ -657,8 +649,7 @@ def test_a_recovery_that_is_killed_begins_anew(tmp_path, crash_at, monkeypatch):
     assert [str(problem) for problem in check_directory(path)] == []
 
 
-def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(store, tmp_path):
     sent = [b"%d" % number for number in range(300)]
     for number, body in enumerate(sent):
         store.append(message("T", number % 3, body), NOW_MS + number * 1_000)
@@ -691,10 +682,7 @@ def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(tmp_path, stop, d
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("checkpoint", ["ours", "without totals", "Java's"])
-def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(
-    tmp_path, monkeypatch, checkpoint, stop
-):
-    store = open_disk(tmp_path / "s", ONE_FILE)
+def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(store, monkeypatch, checkpoint, stop):
     sent = [b"%d" % number for number in range(60)]
     for number, body in enumerate(sent):
         store.append(message("T", int(number >= 30), body), NOW_MS + number * 60_000)  # no later record shows a hole
