@@ -25,10 +25,8 @@ from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.headers import ExtHeader
 from sprocketmq.wire.recall_handle import RecallHandle
-from sprocketmq.wire.records.batch import split_batch
 from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.message_id import decode_offset_message_id
-from sprocketmq.wire.records.properties import decode_properties, get_property, remove_property, set_property
 from sprocketmq.wire.records.record import check_record, decode_records, encode_record
 from sprocketmq.wire.text import fastjson
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties
@@ -155,15 +153,6 @@ def test_no_depth_of_json_runs_out_of_stack(depth, opening, closing):
             fastjson.decode(data + b"]", RegisterBrokerBody)
 
 
-@given(st.binary(max_size=80), st.sampled_from(["TAGS", "KEYS", "a", "", "ü"]), st.text(max_size=10))
-def test_any_bytes_are_properties(raw, name, value):
-    pairs = decode_properties(raw)
-    if name:
-        assert get_property(raw, name) == pairs.get(name)
-        assert get_property(remove_property(raw, name), name) is None
-    set_property(raw, name, value)
-
-
 @cache
 def true_records():
     inner = encode_record(b"T", b"hello" * 20, b"TAGS\x01A\x02", **STORED)
@@ -181,12 +170,6 @@ def test_bytes_are_records_or_a_protocol_error(data):
             repr(message), message.born_host, message.store_host
     with contextlib.suppress(ProtocolError):
         check_record(data).topic  # noqa: B018
-
-
-@given(st.binary(max_size=120))
-def test_bytes_are_a_batch_or_a_protocol_error(data):
-    with contextlib.suppress(ProtocolError):
-        split_batch(data)
 
 
 @given(st.binary(max_size=120), st.integers(0, 0xFFF))

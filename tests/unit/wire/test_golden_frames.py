@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from decoded_frames import decoded
-from golden import VERSIONS, GoldenFrame, frames, store_file
+from golden import GoldenFrame, frames
 from interop.remoting import decode_header, split_frame
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.bodies import Body
@@ -19,7 +19,6 @@ from sprocketmq.wire.records.batch import encode_batch, split_batch
 from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.records.properties import decode_properties, encode_properties
 from sprocketmq.wire.records.record import RecordView, check_record, decode_records, encode_record
-from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_MASK
 from sprocketmq.wire.requests.declaration import MessageBody, Records
 from sprocketmq.wire.text import fastjson
 
@@ -198,16 +197,3 @@ def test_java_properties_are_read_and_written_back_byte_for_byte(frame):
 
 def test_no_body_is_left_unread():
     assert [_id(frame) for frame in FRAMES if _command(frame).body and _body_type(frame) is None] == []
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_commit_log_of_java_is_read_and_written_back_byte_for_byte(version):
-    log = store_file(version, "commitlog-head.bin")
-    at, kinds = 0, set()
-    while at < len(log):
-        view = check_record(log, at)
-        assert view.physical_offset == at
-        assert _encoded(view) == log[at : at + view.size]
-        kinds.add(view.sys_flag & TRANSACTION_MASK)
-        at += view.size
-    assert {0, TRANSACTION_COMMIT_TYPE} <= kinds

@@ -30,7 +30,9 @@ def test_last_separator_may_be_missing_and_empty_pairs_are_dropped():
 
 
 def test_malformed_utf8_does_not_make_a_message_unreadable():
-    assert props.decode_properties(b"A\x01\xff\x02B\x01b\x02") == {"A": "\ufffd", "B": "b"}
+    raw = b"A\x01\xff\x02B\x01b\x02"
+    assert props.decode_properties(raw) == {"A": "\ufffd", "B": "b"}
+    assert props.get_property(raw, "A") == "\ufffd"
 
 
 _raw_parts = st.lists(st.sampled_from([b"A", b"AB", b"B", b"\x01", b"\x02", b"x", "é".encode(), b"\xff"]), max_size=25)
