@@ -19,11 +19,12 @@ _PATIENCE_S = 240.0
 
 
 @contextlib.contextmanager
-def connect_server(directory: Path) -> Iterator[str]:
+def connect_server(directory: Path, **variables: str) -> Iterator[str]:
     """Where clients find it, as ``sc://host:port``; it is gone at the end.
 
     Args:
         directory: where it works: its tables are in ``spark-warehouse`` there, what it says in ``connect-server.log``.
+        variables: of its environment.
     """
     port = free_ports()
     settings = {
@@ -43,7 +44,7 @@ def connect_server(directory: Path) -> Iterator[str]:
         server = subprocess.Popen(
             command,
             cwd=directory,
-            env={**os.environ, **environment},
+            env={**os.environ, **environment, **variables},
             stdout=said,
             stderr=said,
             start_new_session=True,  # it and its Python workers end together

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run by test_deploying as a process of its own, as one Python process holds either a classic session or one of Connect.
 
-SPARK_REMOTE says where the server is, for this session as for the pipeline's command.
+SPARK_REMOTE says where the server is, for this session as for those of the pipelines.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-EXAMPLE = Path(__file__).parents[3] / "examples/spark_pipeline_sql"
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[2] / "examples"
 
 
 def main(namesrv_addr: str, directory: str) -> None:
@@ -28,8 +30,8 @@ def main(namesrv_addr: str, directory: str) -> None:
     mq = {"namesrvAddr": namesrv_addr}
     spark = SparkSession.builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
     rows = spark.read.format("rocketmq").options(**mq, topic="flights").load()
-    create = (EXAMPLE / "tables.sql").read_text("utf-8")
-    spark.sql(create.replace("topic 'flights'", f"namesrvAddr '{namesrv_addr}', topic 'flights'"))
+    spark.sql((EXAMPLES / "spark_pipeline_sql/tables.sql").read_text("utf-8"))
+    spark.sql("CREATE DATABASE of_python")
     rows.select("body").write.format("rocketmq").options(**mq, topic="copy").mode("append").save()
 
     def write(good: DataFrame, batch_id: int) -> None:
@@ -74,17 +76,25 @@ def main(namesrv_addr: str, directory: str) -> None:
         "table": table.n,
         "refused": refused,
     }
-    run_sql_pipeline(Path(directory) / "pipeline")  # the command stops the session
+    run_pipeline("spark_pipeline_sql", Path(directory) / "sql", "default")
+    run_pipeline("spark_pipeline", Path(directory) / "python", "of_python", HERE / "pipeline_of_bodies.py")
     print(json.dumps(said))
 
 
-def run_sql_pipeline(place: Path) -> None:
-    """What ``spark-pipelines run`` does, on this session, whose catalog has the table."""
+def run_pipeline(example: str, place: Path, database: str, *more: Path) -> None:
+    """What ``spark-pipelines run`` does; it stops its session."""
     from pyspark.pipelines import cli
 
-    shutil.copytree(EXAMPLE, place)
+    shutil.copytree(EXAMPLES / example, place)
+    for file in more:
+        shutil.copy(file, place / "transformations")
     spec = place / "spark-pipeline.yml"
-    text = spec.read_text("utf-8").replace("file:///tmp/sprocketmq-pipeline-sql", f"file://{place}/storage")
+    text = re.sub(
+        r"^storage: .*",
+        f"storage: file://{place}/storage\ndatabase: {database}",
+        spec.read_text("utf-8"),
+        flags=re.MULTILINE,
+    )
     spec.write_text(text, "utf-8")
     cli.run(spec, [], False, [], False)
 

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_session import SHORT_LIVED, spark_session
 from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.spark import each_try_once, foreach_batch
@@ -66,15 +67,12 @@ SINK_POINTS: Final = (
 )  # fmt: skip
 DRIVER_POINTS: Final = ("judged", "verdicts-kept", "good-written", "mid-send-back", "sent-back", "batch-done")
 POINTS: Final = SOURCE_POINTS + TASK_POINTS + SINK_POINTS + DRIVER_POINTS
-# A life is short: no time to compile well.
 _SHORT_LIVED: Final = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
+    **SHORT_LIVED,
     "spark.sql.shuffle.partitions": "1",
     "spark.task.maxFailures": "8",  # on a cluster; a local master says it itself
     "spark.executor.memory": EXECUTOR_MEMORY,
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": SHORT_LIVED["spark.driver.extraJavaOptions"],
 }
 
 
@@ -336,8 +334,6 @@ def _other_cores(directory: Path) -> str:
 
 
 def main(namesrv_addr: str, folder: str, seed: str, *names: str) -> None:
-    from spark_session import spark_session  # not for workers, which import this file, too
-
     directory = Path(folder)
     # A task is tried eight times, so that a killed worker is a task that runs again.
     master = os.environ.get("KILL_CLUSTER") or "local[2,8]"

@@ -13,15 +13,9 @@ _ROOT = Path(__file__).resolve().parents[3]
 def main(namesrv_addr: str, folder: str, source: str, follow: str) -> None:
     import spark_merge_changes as merging
 
-    from spark_session import spark_session
+    from spark_session import SHORT_LIVED, spark_session
 
-    # A life is short: no time to compile well.
-    quick = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    spark = spark_session("merging", f"{folder}/warehouse", settings=quick)
+    spark = spark_session("merging", f"{folder}/warehouse", settings=SHORT_LIVED)
     query = merging.run(spark, namesrv_addr, Path(folder), follow == "follow", merging.Source(**json.loads(source)))
     query.awaitTermination()
     spark.stop()

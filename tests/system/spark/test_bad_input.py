@@ -39,11 +39,6 @@ def no_task(spark: SparkSession) -> Callable[[], None]:
             {"subscribe": "flights"},
             "ConfigurationError: option 'subscribe' is unknown to the rocketmq data source; did you mean topic?",
         ),
-        ({"topic": "flihgts"}, "topic 'flihgts' is unknown to the name server"),
-        (
-            {"namesrvAddr": "127.0.0.1:1", "retryTimeoutMs": "1s"},
-            "cannot connect to 127.0.0.1:1: Connection refused; is a server",
-        ),
     ],
 )
 def test_an_invalid_read_fails_with_one_sentence_before_any_task(
@@ -58,54 +53,28 @@ def test_an_invalid_read_fails_with_one_sentence_before_any_task(
     unharmed()
 
 
-@pytest.mark.parametrize(
-    ("column", "sentence"),
-    [
-        ("id AS body", "column 'body' is bigint; binary or string is allowed; cast it"),
-        (
-            "'x' AS value",
-            "the rows have no column 'body', which a write with mode send needs; they have value; rename 'value'",
-        ),
-    ],
-)
-def test_an_invalid_write_fails_with_one_sentence_before_any_task(
-    spark: SparkSession, mq: EmbeddedRocketMQ, column: str, sentence: str
-) -> None:
+def test_an_invalid_write_fails_with_one_sentence_before_any_task(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     unharmed = no_task(spark)
-    rows = spark.range(1).selectExpr(column)
+    rows = spark.range(1).selectExpr("id AS body")
     with pytest.raises(PySparkException) as error:
         rows.write.format("rocketmq").mode("append").options(namesrvAddr=mq.namesrv_addr, topic="t").save()
-    assert sentence in last_words(error.value)
+    assert "column 'body' is bigint; binary or string is allowed; cast it" in last_words(error.value)
     unharmed()
 
 
-def test_a_row_without_body_or_topic_is_told_in_the_last_line(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    rows = spark.createDataFrame([("x", "one"), (None, "one")], "body string, topic string").coalesce(1)
-    for given, sentence in (
-        (rows, "a row for topic 'one' has no body, which RocketMQ does not store; filter it out"),
-        (
-            rows.selectExpr("coalesce(body, 'y') AS body", "IF(body IS NULL, NULL, topic) AS topic"),
-            "a row has no topic; fill the column",
-        ),
-    ):
-        with pytest.raises(PySparkException) as error:
-            given.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).save()
-        assert sentence in last_words(error.value)
+def test_a_row_without_body_is_told_in_the_last_line(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    rows = spark.range(2).selectExpr("IF(id = 0, 'x', NULL) AS body", "'one' AS topic").coalesce(1)
+    with pytest.raises(PySparkException) as error:
+        rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).save()
+    assert "a row for topic 'one' has no body, which RocketMQ does not store; filter it out" in last_words(error.value)
 
 
-def test_a_checkpoint_of_another_version_or_topic_is_refused_and_stays_good(
+def test_a_checkpoint_of_another_version_is_refused_and_stays_good(
     spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:
     publish(mq, 0, 10)
-    publish(mq, 0, 1, "trains")
     numbers = Numbers()
     run_available_now(streaming(spark, mq).load(), numbers, tmp_path)
-    with pytest.raises(StreamingQueryException) as error:
-        run_available_now(streaming(spark, mq, topic="trains").load(), numbers, tmp_path)
-    assert "the checkpoint is of topic flights and the query reads trains; use a new checkpoint location" in last_words(
-        error.value
-    )
-
     journal = tmp_path / "offsets/0"
     kept, crc = journal.read_text(), tmp_path / "offsets/.0.crc"
     crc.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ import sprocketmq as rmq
 from avro_schemas import encoded
 from protobuf_files import file, map_entry, message, message_class
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark import body_values, foreach_batch
+from sprocketmq.spark import body_values
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:
@@ -261,36 +261,6 @@ def test_a_registry_that_does_not_answer_is_no_fault_of_a_row(spark: SparkSessio
     assert "p%40ss" not in str(error.value)
 
 
-def test_a_stream_sends_what_does_not_fit_to_the_dead_letters(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    options = {"namesrvAddr": mq.namesrv_addr}
-    with mq.producer() as producer:
-        for body in (BODY, b"no order", BODY):
-            producer.send(rmq.Message("orders", body))
-
-    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
-        return body_values(rows, "avro", json.dumps(ORDER))
-
-    def write(good: DataFrame, batch_id: int) -> None:
-        good.select("messageId", "value.*").write.mode("append").parquet(str(tmp_path / "orders"))
-
-    query = (
-        spark.readStream.format("rocketmq")
-        .options(**options, topic="orders", group="g", startingOffsets="earliest")
-        .load()
-        .writeStream.foreachBatch(foreach_batch(judge, write=write, group="g", options=options, on_error="dlq"))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(600)
-    assert [row.id for row in spark.read.parquet(str(tmp_path / "orders")).collect()] == [7, 7]
-    (dead,) = mq.messages("%DLQ%g")
-    assert dead.body == b"no order"
-    assert dead.properties["RETRY_REASON"].startswith("the body does not fit: ")
-
-
 def test_the_page_is_true(
     names: dict[str, Any],
     flights: EmbeddedRocketMQ,
@@ -307,7 +277,9 @@ def test_the_page_is_true(
             producer.send(rmq.Message(topic, body))
     run_page("values.md", {**names, "spark_address": flights.namesrv_addr})
     assert [row.id for row in names["spark"].read.parquet(names["path"]).collect()] == [7]
-    assert [dead.body for dead in flights.messages("%DLQ%orders-table")] == [b"none"]
+    (dead,) = flights.messages("%DLQ%orders-table")
+    assert dead.body == b"none"
+    assert dead.properties["RETRY_REASON"].startswith("the body does not fit: ")
     assert "|  9|" in capsys.readouterr().out
 
 

@@ -100,20 +100,28 @@ def test_workers_run_the_python_of_an_environment_that_is_not_activated_if_the_i
     assert f"PYSPARK_PYTHON to {sys.executable} before Spark starts" in line
 
 
-def test_connect_reads_writes_gives_rows_back_and_runs_a_pipeline_in_sql(
-    flights: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
+def test_connect_reads_writes_gives_rows_back_and_runs_pipelines(flights: EmbeddedRocketMQ, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    change = b'{"database": "a", "table": "b", "type": "insert", "ts": 1, "data": {"id": 7, "seen": null}}'
+    with flights.producer() as producer:
+        producer.send(rmq.Message("changes", change))
     command: list[str | Path] = [sys.executable, HERE / "connected.py", flights.namesrv_addr, str(tmp_path)]
-    with connect_server(tmp_path) as remote:
+    with connect_server(tmp_path, NAMESRV_ADDR=flights.namesrv_addr) as remote:
         said = run(command, {"SPARK_REMOTE": remote}, tmp_path)
     assert said["session"].startswith("pyspark.sql.connect")
     assert (said["count"], said["table"], said["good"]) == (10, 10, 9)
     assert "the query's source has group 'delays' and includeRetry false" in said["refused"]
     # "0" to "9" are 24, -25, 25, -26 and so on in Avro, and no objects of JSON
     assert said["values"] == [sum((n >> 1) ^ -(n & 1) for n in b"0123456789"), 10]
-    made = table_of(tmp_path / "spark-warehouse/delays").to_pylist()  # by a pipeline in SQL alone
-    assert made == [{"carrier": "UA", "flights": 10, "mean_delay": 4.5}]
+    by_sql, by_python = tmp_path / "spark-warehouse", tmp_path / "spark-warehouse/of_python.db"
+    for folder in (by_sql, by_python):
+        assert table_of(folder / "delays").to_pylist() == [{"carrier": "UA", "flights": 10, "mean_delay": 4.5}]
+    late = sorted((message.tags, message.body) for message in flights.messages("late-flights"))
+    assert late == [("UA", b"%d" % number) for number in range(5, 10)]
+    assert table_of(by_python / "changes").to_pylist() == [{"operation": "insert", "id": 7}]
+    assert len(table_of(by_python / "values_of_bodies")) == 10
+    refused = [(row["times"], "StructType" in row["sentence"]) for row in table_of(by_python / "refused").to_pylist()]
+    assert set(refused) == {(2, True)}
     assert len(flights.messages("copy")) == 10
     assert [(dead.body, dead.properties["RETRY_REASON"]) for dead in flights.messages("%DLQ%delays")] == [
         (b"7", "seven")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
+def three_fails(rows: DataFrame, batch_id: int) -> DataFrame:
+    return rows.withColumn("failed", rows.body.cast("string") == "3")
+
+
 def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_loses_nothing(
     spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:
@@ -33,9 +37,6 @@ def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_
 
     def raises_in_a_task(rows: DataFrame, batch_id: int) -> DataFrame:
         return rows.withColumn("failed", f.udf(lambda body: 1 // (int(body) - 3) > 99, "boolean")("body"))
-
-    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
-        return rows.withColumn("failed", rows.body.cast("string") == "3")
 
     def run_with(judge: Callable[[DataFrame, int], DataFrame]) -> None:
         retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
@@ -51,10 +52,35 @@ def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_
         assert not good.seen
         assert not mq.messages("%RETRY%delays")
     assert not any(mq.consumer_offset("delays", "flights").values()), "beyond where it began"
-    run_with(judge)
+    run_with(three_fails)
     assert sorted(good.seen) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     mq.wait_until(lambda: mq.messages("%RETRY%delays"))
     assert [message.body for message in mq.messages("%RETRY%delays")] == [b"3"]
+
+
+def test_rows_that_nobody_would_read_again_are_not_sent_back(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 5)
+    good = Numbers()
+    retry = foreach_batch(three_fails, write=good, group="delays", max_reconsume=1, namesrv_addr=mq.namesrv_addr)
+    with pytest.raises(StreamingQueryException) as error:
+        run_available_now(streaming(spark, mq, group="other", includeRetry=True).load(), retry, tmp_path)
+    assert "the query's source has group 'other' and includeRetry true" in last_words(error.value)
+    waiting = ("SCHEDULE_TOPIC_XXXX", "%RETRY%delays", "%DLQ%delays")
+    assert (good.seen, [message for topic in waiting for message in mq.messages(topic)]) == ([], [])
+
+    # the planned batch, with a source that was corrected
+    rows = spark.readStream.format("rocketmq").options(**retry.source_options, topic="flights")
+    query = rows.load().writeStream.foreachBatch(retry).option("checkpointLocation", str(tmp_path)).start()
+    try:
+        mq.wait_until(lambda: mq.messages("%DLQ%delays"), 300_000)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sorted(good.seen) == [0, 1, 2, 4]
+    assert len(mq.messages("%RETRY%delays")) == 1
 
 
 def test_a_filter_of_one_query_does_not_apply_to_the_next(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:

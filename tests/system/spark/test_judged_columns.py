@@ -181,7 +181,7 @@ def test_each_type_arrives_as_it_was_judged_wherever_it_is(batch: Batch) -> None
     assert [dead.body for dead in batch.mq.messages("%DLQ%delays")] == [b"0", b"0"]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["top", "deep", "map key"])
 def test_a_type_that_spark_itself_does_not_write_is_refused_first(batch: Batch, place: str) -> None:
     """TIME, as long as Spark's own setting does not allow it."""
     holder, _ = PLACES[place]
@@ -198,7 +198,6 @@ TWICE: Final = "rename one of them, or drop it"
 # What is judged; then with spark.sql.caseSensitive=false and true the columns of ``write`` besides the source's, or the end of a sentence.
 NAMES: Final[tuple[tuple[dict[str, str], list[str] | str, list[str] | str], ...]] = (
     ({"ACTION": "IF(body = X'30', 'dlq', 'ack')"}, [], NEITHER),
-    ({"Failed": BAD}, [], NEITHER),
     ({"FAILED": "NULL"}, [], NEITHER),
     ({"action": "IF(body = X'30', 'dlq', NULL)", "Failed": "false"}, "both an action and a failed column", ["Failed"]),
     ({"failed": BAD, "FAILED": "'mine'"}, TWICE, ["FAILED"]),
@@ -255,16 +254,15 @@ def test_two_columns_of_one_name_after_a_join_are_refused(batch: Batch) -> None:
         batch.retry(judge, lambda rows: pytest.fail("written"))
 
 
-@pytest.mark.parametrize("column", ["body", "topic", "properties", "reconsumeTimes", "messageId", "keys"])
+@pytest.mark.parametrize("column", ["body", "properties"])
 def test_a_bad_row_whose_own_columns_are_null_goes_back(batch: Batch, column: str) -> None:
-    null = "NULL" if column in ("body", "keys") else "IF(failed, NULL, {})"  # of no type, or of its own
+    null = "NULL" if column == "body" else f"IF(failed, NULL, {column})"  # of no type, or of its own
 
     def judge(rows: DataFrame) -> DataFrame:
         judged = rows.selectExpr("*", "body = X'30' AS failed", "'why' AS reason")
-        return judged.withColumn(column, f.expr(null.replace("{}", column)))
+        return judged.withColumn(column, f.expr(null))
 
     retry = batch.retry(judge, lambda rows: rows.count())
     assert retry.dead_lettered == 1
     (letter,) = batch.mq.messages("%DLQ%delays")
-    is_whole = column in ("messageId", "keys")
-    assert (letter.body, letter.properties.get("RETRY_REASON")) == (b"0", "why" if is_whole else None)
+    assert (letter.body, letter.properties.get("RETRY_REASON")) == (b"0", None)

@@ -38,7 +38,7 @@ SEED = os.environ.get("SPROCKETMQ_CHANGE_SEED", "11" if KILLS <= 3 else str(rand
 GROUP = f"{TOPIC}-table"
 _CHILD = Path(__file__).with_name("merged_changes.py")
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800 + 90 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(1800 + 90 * KILLS)]
 
 
 class Merging:
@@ -137,7 +137,7 @@ def world(
             sender.shutdown()
 
 
-@pytest.mark.parametrize("producer", ["canal-json", pytest.param("debezium", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("producer", ["canal-json", "debezium"])
 def test_the_table_equals_the_database_after_kills(tmp_path: Path, producer: str) -> None:
     print(f"\nseed {SEED}, {tmp_path}")
     dice = random.Random(SEED)

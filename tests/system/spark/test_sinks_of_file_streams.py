@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams that do not begin at RocketMQ and end there: the sink and row retry, with PySpark 4.0 and 4.1, too."""
+"""Streams that do not begin at RocketMQ and end there: the sink and row retry, as PySpark 4.0 and 4.1 can have them. Later versions have
+streams of topics, whose tests prove the same."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 BATCHES, ROWS = 3, 40

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams through a real Spark: AvailableNow, continuous reading, crash in the first batch, sink, row retry, progress on the broker."""
+"""Streams through a real Spark: AvailableNow, continuous reading, row retry, losses, progress on the broker."""
 
 from __future__ import annotations
 
@@ -108,29 +108,6 @@ def test_a_running_stream_sees_new_messages_new_queues_and_a_restarted_broker(
         finally:
             query.stop()
         assert sorted(numbers.seen) == list(range(120))
-
-
-def test_a_stream_that_dies_in_its_first_batch_loses_nothing_after_its_restart(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    """startingOffsets=latest, resolved anew after the crash, would skip what arrived before it."""
-    publish(mq, 0, 10)
-    rows = streaming(spark, mq, group="delays", startingOffsets="latest").load()
-
-    def dies(rows: DataFrame, batch_id: int) -> None:
-        if rows.count():
-            raise OSError("killed")
-
-    query = rows.writeStream.foreachBatch(dies).option("checkpointLocation", str(tmp_path)).start()
-    # The start is journaled once the first offset is: from then on every message belongs to the stream.
-    mq.wait_until((tmp_path / "offsets/0").exists, 240_000)
-    publish(mq, 10, 30)
-    with pytest.raises(StreamingQueryException, match="killed"):
-        query.awaitTermination(300)
-    publish(mq, 30, 40)
-    numbers = Numbers()
-    run_available_now(rows, numbers, tmp_path)
-    assert sorted(numbers.seen) == list(range(10, 40))
 
 
 @pytest.mark.smoke("P12")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole of docs/tutorial.md, walked word by word, with its table of Spark."""
+"""docs/tutorial.md, walked word by word."""
 
 from __future__ import annotations
 

@@ -197,23 +197,20 @@ def test_a_judge_that_is_called_in_another_thread_is_of_the_query_whose_checkpoi
     assert sorted(job.good.seen) == sorted(2 * ALL_BUT_THREE)
 
 
-@pytest.mark.parametrize(("column", "value"), [("action", "'retri'"), ("delayLevel", "-1")])
 def test_a_verdict_that_does_not_exist_stops_the_batch_before_anything_is_done_and_a_mended_judge_is_asked(
-    job: Job, column: str, value: str
+    job: Job,
 ) -> None:
     publish(job.mq, 0, 4)
-    three = "cast(body AS string) = '3'"
+    is_three = "cast(body AS string) = '3'"
 
-    def judging(three_says: str) -> Process:
-        def judge(rows: DataFrame, batch_id: int) -> DataFrame:
-            rows = rows.withColumn("action", f.expr(f"IF({three}, ' Retry ', ' ACK\t')"))
-            return rows.withColumn(column, f.expr(f"IF({three}, {three_says}, NULL)"))
+    def judging(action: str, level: int) -> Process:
+        columns = f"IF({is_three}, '{action}', ' ACK\t') AS action", f"IF({is_three}, {level}, NULL) AS delayLevel"
+        return lambda rows, batch_id: rows.selectExpr("*", *columns)
 
-        return judge
-
-    job.fails(f"{column} is {value}; allowed is null", judging(value))
-    assert (job.good.seen, sent_back(job.mq)) == ([], [])
-    job.run(judging("' Retry '" if column == "action" else "2"))
+    for words, judge in (("action is 'retri'", judging("retri", 2)), ("delayLevel is -1", judging("dlq", -1))):
+        job.fails(f"{words}; allowed is null", judge)
+        assert (job.good.seen, sent_back(job.mq)) == ([], [])
+    job.run(judging(" Retry ", 2))
     assert (sorted(job.good.seen), sent_back(job.mq)) == ([0, 1, 2], [3])
 
 
@@ -308,17 +305,46 @@ def test_a_checkpoint_that_executors_do_not_share_stops_the_batch(job: Job, monk
     assert job.good.seen == []
 
 
+def test_bad_rows_that_the_broker_has_lost_are_sent_with_their_own_bodies(job: Job) -> None:
+    publish(job.mq, 0, 6)
+    ids = {message.body: message.message_id for message in job.mq.messages("flights")}
+
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        rows = rows.persist()
+        rows.count()
+        job.mq.restart_broker()  # it forgets everything
+        number = "cast(body AS string)"
+        action = f"CASE WHEN {number} IN ('1', '4') THEN 'retry' WHEN {number} = '2' THEN 'dlq' END"
+        return rows.withColumn("action", f.expr(action)).persist()
+
+    retry = job.retry(judge)
+    writer = streaming(job.spark, job.mq).load().writeStream.foreachBatch(retry)
+    once = writer.option("checkpointLocation", str(job.checkpoint)).trigger(
+        once=True
+    )  # it asks nothing after its batch
+    assert once.start().awaitTermination(300)
+    assert sorted(job.good.seen) == [0, 3, 5]
+    job.mq.wait_until(lambda: len(job.mq.messages("%RETRY%delays")) == 2, 60_000)
+    copies = job.mq.messages("%RETRY%delays")
+    assert {copy.body: copy.message_id for copy in copies} == {body: ids[body] for body in (b"1", b"4")}
+    assert {(copy.reconsume_times, copy.tags, copy.properties["RETRY_TOPIC"]) for copy in copies} == {
+        (1, "UA", "flights")
+    }
+    assert [(dead.body, dead.message_id) for dead in job.mq.messages("%DLQ%delays")] == [(b"2", ids[b"2"])]
+    assert (retry.retried, retry.dead_lettered) == (2, 1)
+
+
 @pytest.mark.parametrize(
     "columns",
     [
         {},
-        {"topic": "cast(X'ff' AS string)"},
-        {"messageId": "cast(X'ff' AS string)"},
-        {"keys": "cast(X'ff' AS string)"},
-        {"body": "cast(body AS string)"},
-        {"properties": "map(cast(X'ff' AS string), cast(X'fe' AS string))"},
+        {
+            **dict.fromkeys(("topic", "messageId", "keys"), "cast(X'ff' AS string)"),
+            "body": "cast(body AS string)",
+            "properties": "map(cast(X'ff' AS string), cast(X'fe' AS string))",
+        },
     ],
-    ids=str,
+    ids=["the reason", "all of them"],
 )
 def test_bytes_in_the_texts_of_a_bad_row_stop_nothing(job: Job, columns: dict[str, str]) -> None:
     with job.mq.producer() as producer:
