@@ -68,17 +68,12 @@ def test_a_consumer_goes_on_after_other_code_cancelled_all_tasks(rocketmq, kind)
         return rmq.ConsumeOrderlyStatus.SUCCESS
 
     async def start() -> Any:
-        options: dict[str, Any] = {
-            "namesrv_addr": rocketmq.namesrv_addr,
-            "clock": rocketmq.clock,
-            "consume_from_where": FIRST,
-        }
         if kind == "pull":
-            pull = rmq.AsyncPullConsumer("g", **options)
+            pull = rocketmq.async_pull_consumer("g", consume_from_where=FIRST)
             await pull.subscribe("flights")
             await pull.start()
             return pull
-        push = rmq.AsyncPushConsumer("g", **options)
+        push = rocketmq.async_push_consumer("g", consume_from_where=FIRST)
         push.subscribe("flights")
         if kind == "orderly":
             push.orderly_listener(in_order)

@@ -67,12 +67,8 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq, producer):
     engine = Engine("client-under-test")
     for orderly in (False, True):
         recorder = Recorder()
-        consumer = rmq.PushConsumer(
-            f"group-{orderly}",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
-            engine=engine,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        consumer = rocketmq.push_consumer(
+            f"group-{orderly}", engine=engine, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
         )
         consumer.subscribe("flights")
         if orderly:
@@ -508,12 +504,7 @@ def test_what_a_failed_start_ended_begins_with_the_next(rocketmq, producer, kind
     send_all(producer, ["UA"])
 
     async def main() -> bytes:
-        consumer = rmq.AsyncPushConsumer(
-            "delays",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-        )
+        consumer = rocketmq.async_push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
         consumer.subscribe("flights")
         following = _heard(consumer, kind)
         start = asyncio.ensure_future(consumer.start())

@@ -125,7 +125,7 @@ def test_two_starts_at_once_make_one_member(rocketmq):
 
 def test_a_shutdown_while_it_starts_ends_the_start(rocketmq, consumers):
     rocketmq.create_topic("flights", queues=2)
-    consumer = consumers(Recorder(), start=False)
+    consumer = consumers(Recorder(), start=False, mq_client_api_timeout_ms=1_000)
 
     async def both() -> BaseException | None:
         start = asyncio.ensure_future(consumer._async.start())
@@ -188,7 +188,7 @@ def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(rocketmq, 
 def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     recorder = Recorder()
-    consumer = consumers(recorder, start=False)
+    consumer = consumers(recorder, start=False, mq_client_api_timeout_ms=1_000)
 
     async def cancelled() -> None:
         start = asyncio.ensure_future(consumer._async.start())
@@ -542,8 +542,7 @@ def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_mea
     async def send_meanwhile() -> asyncio.Future[rmq.SendResult]:
         return producer.send_async(rmq.Message("flights", b"meanwhile"))
 
-    options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock}
-    producer = rmq.AsyncProducer("ops", auto_batch=auto_batch, **options)
+    producer = rocketmq.async_producer("ops", auto_batch=auto_batch)
     engine = Engine("flush")
     before, flush = engine.run(begin())
     rocketmq.wait_until(lambda: answered_late.hits)
