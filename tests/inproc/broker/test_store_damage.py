@@ -33,7 +33,7 @@ STOPS = ("stopped", "killed")
 def stores(engine, tmp_path_factory):
     root, other = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("other")
     sent = make_store(engine, root)
-    make_store(engine, other, salt=1, count=190)
+    make_store(engine, other, salt=1, count=95)
     return root, other, sent
 
 
