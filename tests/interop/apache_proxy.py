@@ -16,6 +16,8 @@ from interop.remoting import can_send, has_route
 _PROXY: Final = "org.apache.rocketmq.proxy.ProxyStartup"
 READY_TOPIC: Final = "ProxyIsReady"
 _HEAP: Final = ("-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m")
+# 20 s each: how long it remembers a route or that there is none, and until brokers know of a new producer of transactions.
+_EAGER: Final = {"topicRouteServiceCacheRefreshSeconds": 1, "transactionHeartbeatPeriodSecond": 1}
 _AUTH: Final = "org.apache.rocketmq.auth"
 # A proxy in CLUSTER mode asks the brokers for users and policies, as their first user.
 _ACCOUNTS: Final = {
@@ -32,8 +34,8 @@ _ACCOUNTS: Final = {
 class ApacheProxy:
     """A proxy in CLUSTER mode before running brokers: to a client `namesrv_addr` is the name server and every broker at once.
 
-    It answers what it does not know yet from a cache for up to 20 s (topicRouteServiceCacheRefreshSeconds): make a topic before a client
-    asks for it. It checks the type of a topic (enableTopicMessageTypeCheck), and wants the broker's name in each request.
+    It answers what it does not know yet from a cache for up to 20 s (topicRouteServiceCacheRefreshSeconds; in tests 1 s): make a topic
+    before a client asks for it. It checks the type of a topic (enableTopicMessageTypeCheck), and wants the broker's name in each request.
 
     Args:
         clusters: of one version at one name server; more than one makes several brokers with one address. The caller ends them.
@@ -95,6 +97,7 @@ class ApacheProxy:
             "localServeAddr": "127.0.0.1",
             "remotingListenPort": port,
             "grpcServerPort": port + 1,
+            **(_EAGER if ApacheCluster.starts_quickly else {}),
         }
         if self.keys is not None:
             inner = {"accessKey": self.keys.access, "secretKey": self.keys.secret}

@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 import queue
 import re
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from interop.answer_shape import CLOSED, SILENT, Shape, read_json, shape_of, unanswered
 from interop.child import poll_until
 from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, Asked, asked_in_order, strange_variants
 from interop.java_peers import APACHE_4, APACHE_5, APACHE_55
+from interop.peers import Server
 from interop.raw_member import RawMember
-from interop.remoting import Answer, decode_header, request_frame, split_frame
+from interop.remoting import Answer, Asking
 
 _PATIENCE_S: Final = 12.0
 # Of MQVersion: what a Java client of the version announces.
@@ -45,16 +45,6 @@ SETTINGS: Final[dict[str, Any]] = {
     "transactionCheckInterval": 1000,
     "transactionTimeOut": 3000,
 }
-
-
-class Server(Protocol):
-    @property
-    def namesrv_addr(self) -> str: ...
-
-    @property
-    def broker_addr(self) -> str: ...
-
-    def create_topic(self, topic: str, queues: int = 8, **header: str) -> None: ...
 
 
 class Seen(NamedTuple):
@@ -90,60 +80,11 @@ def look(server: Server, version: str, *, watch_state: bool) -> list[Seen]:
         return list(asking.all(watch_state))
 
 
-class _Line:
-    """One connection: a request, then its answer; answers that come too late for an earlier request are dropped."""
-
-    def __init__(self, address: str, version: int) -> None:
-        host, port = address.rsplit(":", 1)
-        self._version, self._opaque = version, 0
-        self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
-        self._socket.settimeout(_PATIENCE_S)
-
-    def ask(self, code: int, ext: dict[str, str], body: bytes) -> Answer:
-        """Raises TimeoutError when nothing comes, another OSError when the connection ended."""
-        self._opaque += 1
-        self._socket.sendall(request_frame(code, ext, body, self._opaque, self._version))
-        while True:
-            length = self._exactly(4)
-            kind, header, answer = split_frame(length + self._exactly(int.from_bytes(length, "big")))
-            found = Answer(decode_header(kind, header), answer)
-            if found.header["flag"] & 1 and found.header["opaque"] == self._opaque:
-                return found
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            piece = self._socket.recv(size - len(found))
-            if not piece:
-                raise ConnectionError("the server closed the connection")
-            found += piece
-        return bytes(found)
-
-
-def _running_info(header: dict[str, Any], body: bytes) -> tuple[int, bytes]:
-    return 0, b'{"properties":{},"subscriptionSet":[],"mqTable":{},"statusTable":{}}'
-
-
-def _consumed(header: dict[str, Any], body: bytes) -> tuple[int, bytes]:
-    return 0, b'{"order":false,"autoCommit":true,"consumeResult":"CR_SUCCESS","spentTimeMills":0}'
-
-
-def _status(header: dict[str, Any], body: bytes) -> tuple[int, bytes]:
-    return 0, b'{"messageQueueTable":{}}'
-
-
-def _taken(header: dict[str, Any], body: bytes) -> tuple[int, bytes]:
-    return 0, b""
-
-
-_REPLIES: Final[dict[int, Callable[[dict[str, Any], bytes], tuple[int, bytes]]]] = {
-    221: _status,
-    307: _running_info,
-    309: _consumed,
-    326: _taken,
+_REPLIES: Final = {
+    221: b'{"messageQueueTable":{}}',
+    307: b'{"properties":{},"subscriptionSet":[],"mqTable":{},"statusTable":{}}',
+    309: b'{"order":false,"autoCommit":true,"consumeResult":"CR_SUCCESS","spentTimeMills":0}',
+    326: b"",
 }
 
 
@@ -153,7 +94,7 @@ class Conversation:
     def __init__(self, server: Server, version: str) -> None:
         self.server, self.version = server, version
         self.words = {"now_number": str(int(time.time() * 1000))}
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, Asking] = {}
         self._member = RawMember(server.broker_addr, _REPLIES)
 
     def __enter__(self) -> Conversation:
@@ -265,7 +206,7 @@ class Conversation:
         line = self._lines.get(to)
         if line is None:
             address = self.server.broker_addr if to == "broker" else self.server.namesrv_addr
-            line = self._lines[to] = _Line(address, _ORDINALS[self.version])
+            line = self._lines[to] = Asking(address, _PATIENCE_S, version=_ORDINALS[self.version])
         return line.ask(code, ext, body)
 
     def _keep(self, word: str, answer: Answer) -> None:

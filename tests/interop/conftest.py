@@ -29,7 +29,8 @@ from interop.peers import (
     ApacheProxy,
     JavaPeers,
     JavaProgram,
-    SprocketServer,
+    Server,
+    StartProgram,
     unwind_on_sigterm,
 )
 from interop.shared_servers import SharedServers
@@ -38,8 +39,6 @@ from interop.spark_flow import Flow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Server = ApacheCluster | SprocketServer
-StartProgram = Callable[..., JavaProgram]
 
 _numbers = itertools.count(1)
 _OTHER_VERSION = re.compile(rf"\[.*(?:{'|'.join(map(re.escape, {*ALL_VERSIONS} - {APACHE_5}))})")

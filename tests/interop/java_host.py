@@ -17,8 +17,13 @@ from typing import ClassVar, Final
 from interop.child import HANG_S, Child
 from interop.java_peers import JavaPeers
 
-# No time for the second compiler, no need of a parallel collector.
-JAVA_FLAGS: Final = ("-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# No time for the second compiler, no need of a parallel collector, not 20 s between two rebalances.
+JAVA_FLAGS: Final = (
+    "-Xms32m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Drocketmq.client.rebalance.waitInterval=1000",
+)
 _STOP_TIMEOUT_S: Final = 60.0
 
 

@@ -11,7 +11,7 @@ import queue
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from interop.remoting import Answer, decode_header, request_frame, split_frame
@@ -24,13 +24,10 @@ class RawMember:
 
     Args:
         address: the broker's ``host:port``.
-        replies: request code to the function that makes (code, body) of the answer out of (header, body); a code that is missing here is
-            kept in ``asked`` and never answered.
+        replies: what requests are answered with, by their codes; every request is kept in ``asked``.
     """
 
-    def __init__(
-        self, address: str, replies: dict[int, Callable[[dict[str, Any], bytes], tuple[int, bytes]]] | None = None
-    ) -> None:
+    def __init__(self, address: str, replies: Mapping[int, bytes] | None = None) -> None:
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), 10)
         self._socket.settimeout(None)  # the reader waits for whatever comes, however long that takes
@@ -90,10 +87,9 @@ class RawMember:
             self._answers.put(frame)
             return
         self.asked.put(frame)
-        reply = self._replies.get(frame.code)
-        if reply is not None and not frame.header["flag"] & 2:
-            code, body = reply(frame.header, frame.body)
-            header = {"code": code, "flag": 1, "language": "JAVA", "opaque": frame.header["opaque"]}
+        body = self._replies.get(frame.code)
+        if body is not None and not frame.header["flag"] & 2:
+            header = {"code": 0, "flag": 1, "language": "JAVA", "opaque": frame.header["opaque"]}
             header.update(serializeTypeCurrentRPC="JSON", version=409)
             text = json.dumps(header).encode()
             self._socket.sendall(struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body)

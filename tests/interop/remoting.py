@@ -94,38 +94,71 @@ def ask(
         OSError: nobody listens, or the answer did not come in time.
     """
     ext = ext or {}
-    with Asking(address, timeout_s, tls=tls) as connection:
+    with Asking(address, timeout_s, context=trusting_anybody() if tls else None) as connection:
         return connection.ask(code, keys.sign(ext, body) if keys else ext, body)
 
 
 class Asking:
-    """A connection for several requests, one after the other; raises as `ask`."""
+    """A connection for several requests, one after the other; raises as `ask`. What a server asks of its client, and an answer that comes
+    too late for an earlier request, are dropped.
 
-    def __init__(self, address: str, timeout_s: float = 30.0, *, tls: bool = False) -> None:
-        self._address = address
+    Args:
+        version: an ordinal of MQVersion, which brokers take for the client's.
+    """
+
+    def __init__(
+        self, address: str, timeout_s: float = 30.0, *, context: ssl.SSLContext | None = None, version: int = 409
+    ) -> None:
+        self._address, self._version, self._opaque = address, version, 0
         host, port = address.rsplit(":", 1)
-        self._connection = socket.create_connection((host, int(port)), timeout_s)
-        if tls:
-            trusting = ssl.create_default_context()
-            trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-            self._connection = trusting.wrap_socket(self._connection)
+        self._connection = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+        if context is not None:
+            self._connection = context.wrap_socket(self._connection)
         self._connection.settimeout(timeout_s)
-        self._stream = self._connection.makefile("rb")
 
     def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> Answer:
-        self._connection.sendall(request_frame(code, ext or {}, body))
-        length = self._stream.read(4)
-        if len(length) < 4:
-            raise ConnectionError(f"{self._address} closed the connection instead of answering request {code}")
-        kind, header, answer = split_frame(length + self._stream.read(int.from_bytes(length, "big")))
-        return Answer(decode_header(kind, header), answer)
+        self._opaque += 1
+        _, header, answer = self.exchange(request_frame(code, ext or {}, body, self._opaque, self._version))
+        return Answer(header, answer)
+
+    def exchange(self, frame: bytes) -> tuple[int, dict[str, Any], bytes]:
+        """Serialize type, header and body of the answer to a request."""
+        self.tell(frame)
+        opaque = decode_header(*split_frame(frame)[:2])["opaque"]
+        while True:
+            length = self._exactly(4)
+            kind, raw, body = split_frame(length + self._exactly(int.from_bytes(length, "big")))
+            header = decode_header(kind, raw)
+            if header["flag"] & 1 and header["opaque"] == opaque:
+                return kind, header, body
+
+    def tell(self, frame: bytes) -> None:
+        self._connection.sendall(frame)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            piece = self._connection.recv(size - len(found))
+            if not piece:
+                raise ConnectionError(f"{self._address} closed the connection instead of answering")
+            found += piece
+        return bytes(found)
 
     def __enter__(self) -> Asking:
         return self
 
     def __exit__(self, *args: object) -> None:
-        self._stream.close()
-        self._connection.close()
+        self.close()
+
+
+def trusting_anybody() -> ssl.SSLContext:
+    """TLS with any certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def create_topic(

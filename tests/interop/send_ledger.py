@@ -285,6 +285,11 @@ def read_topic(namesrv_addr: str, topic: str) -> Queues:
     return found
 
 
+def bodies_of(namesrv_addr: str, topic: str) -> list[str]:
+    """Of every message of a topic, sorted."""
+    return sorted(message.body.decode() for queue in read_topic(namesrv_addr, topic).values() for message in queue)
+
+
 def kill_repeatedly(server: SprocketServer, ledger: SendLedger, kills: int) -> None:
     """Start, audit, send, kill; ``kills`` times. Now and then the start after it is killed too, in the middle of what it repairs.
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from golden import GoldenFrame, frames
 from interop.child import HANG_S, poll_until
 from interop.raw_member import RawMember
-from interop.remoting import decode_header, request_frame, split_frame
+from interop.remoting import Asking, decode_header, request_frame, split_frame
 
 PULL_MESSAGE, GET_MAX_OFFSET, VIEW_MESSAGE_BY_ID, SEND_BACK, END_TRANSACTION, REPLIES = 11, 30, 33, 36, 37, (324, 325)
 PUSH_REPLY: Final = 326
@@ -186,36 +186,8 @@ TOPICS: Final = tuple(sorted({_queue(form)[0] for form in FORMS if form.code in 
 
 def look(address: str, *, context: ssl.SSLContext | None = None, forms: tuple[Form, ...] = FORMS) -> dict[str, Outcome]:
     """Send each form to the broker at ``address`` (its topics are there), and say what became of it."""
-    line = _Line(address, context)
-    try:
-        with _Requesters(address) as requesters:
-            return dict(_Broker(line, requesters).play(forms))
-    finally:
-        line.close()
-
-
-class _Line:
-    """One connection: a frame, then its answer."""
-
-    def __init__(self, address: str, context: ssl.SSLContext | None) -> None:
-        host, port = address.rsplit(":", 1)
-        plain = socket.create_connection((host.strip("[]"), int(port)), HANG_S)
-        self._socket = plain if context is None else context.wrap_socket(plain)
-        self._stream = self._socket.makefile("rb")
-
-    def tell(self, frame: bytes) -> None:
-        self._socket.sendall(frame)
-
-    def ask(self, frame: bytes) -> tuple[int, dict[str, Any], bytes]:
-        """(header type, header, body) of the answer."""
-        self.tell(frame)
-        length = self._stream.read(4)
-        kind, raw, body = split_frame(length + self._stream.read(int.from_bytes(length, "big")))
-        return kind, decode_header(kind, raw), body
-
-    def close(self) -> None:
-        self._stream.close()
-        self._socket.close()
+    with Asking(address, HANG_S, context=context) as line, _Requesters(address) as requesters:
+        return dict(_Broker(line, requesters).play(forms))
 
 
 class _Requesters:
@@ -232,7 +204,7 @@ class _Requesters:
 
     def get(self, client_id: str) -> RawMember:
         if client_id not in self._members:
-            member = RawMember(self._address, {PUSH_REPLY: lambda header, body: (0, b"")})
+            member = RawMember(self._address, {PUSH_REPLY: b""})
             self._members[client_id] = self._open.enter_context(member)
             member.heartbeat(client_id, producer="interop-producers")
         return self._members[client_id]
@@ -245,7 +217,7 @@ class _Requesters:
 
 
 class _Broker:
-    def __init__(self, line: _Line, requesters: _Requesters) -> None:
+    def __init__(self, line: Asking, requesters: _Requesters) -> None:
         self._line, self._requesters = line, requesters
         self._next: dict[tuple[str, int], int] = {}
         self._answers: dict[str, dict[str, Any]] = {}
@@ -330,14 +302,14 @@ class _Broker:
         header = decode_header(kind, raw)
         ext = {**header["extFields"], "group": RETRY_TOPIC[7:], "offset": str(found.physical_offset)}
         ext["originTopic"] = found.record.topic
-        _, answer, _ = self._line.ask(header_frame(kind, {**header, "extFields": ext}, b""))
+        _, answer, _ = self._line.exchange(header_frame(kind, {**header, "extFields": ext}, b""))
         self._answers[f"{form.name} sent back"] = _answer_fields(kind, answer)
 
     def _reply(self, form: Form) -> Outcome:
         """The answer, and instead of a record what the requester is given."""
         client_id = _properties(form.header)["REPLY_TO_CLIENT"]
         requester = self._requesters.get(client_id)
-        kind, answer, _ = self._line.ask(form.data)
+        kind, answer, _ = self._line.exchange(form.data)
         pushed = requester.asked.get(timeout=HANG_S)
         fields = {**_answer_fields(kind, answer), "msgId": "GIVEN", "queueOffset": "GIVEN"}
         ext = {name: _masked(name, value) for name, value in pushed.header["extFields"].items()}
@@ -347,7 +319,7 @@ class _Broker:
         return Outcome({**fields, **{f"push {name}": value for name, value in push.items()}}, (), ())
 
     def _take_answer(self, form: Form, data: bytes, base: int | None) -> dict[str, str]:
-        kind, answer, _ = self._line.ask(data)
+        kind, answer, _ = self._line.exchange(data)
         fields = _answer_fields(kind, answer)
         ext = answer["extFields"]
         if ids := ext.get("msgId"):
@@ -365,12 +337,12 @@ class _Broker:
 
     def _view(self, form: Form, message_id: str) -> _Found:
         fields = {"offset": str(int(message_id[-16:], 16))}
-        _, answer, body = self._line.ask(request_frame(VIEW_MESSAGE_BY_ID, fields))
+        _, answer, body = self._line.exchange(request_frame(VIEW_MESSAGE_BY_ID, fields))
         assert answer["code"] == 0, answer
         return next(_records(body, form.code == 320))
 
     def _max_offset(self, topic: str, queue_id: int) -> int:
-        _, answer, _ = self._line.ask(request_frame(GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)}))
+        _, answer, _ = self._line.exchange(request_frame(GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)}))
         return int((answer.get("extFields") or {}).get("offset", 0))
 
     def _pull(self, topic: str, queue_id: int, offset: int, of_batch: bool = False) -> list[_Found]:
@@ -378,7 +350,7 @@ class _Broker:
         fields.update(
             maxMsgNums="32", sysFlag="4", commitOffset="0", suspendTimeoutMillis="0", subscription="*", subVersion="0"
         )
-        _, answer, body = self._line.ask(request_frame(PULL_MESSAGE, {**fields, "expressionType": "TAG"}))
+        _, answer, body = self._line.exchange(request_frame(PULL_MESSAGE, {**fields, "expressionType": "TAG"}))
         return list(_records(body, of_batch)) if answer["code"] == 0 else []
 
     def _collect(self, keys: dict[str, str]) -> dict[str, list[_Found]]:

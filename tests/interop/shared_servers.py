@@ -27,6 +27,7 @@ FAST: Final[dict[str, Any]] = {
     "transactionCheckInterval": 1000,
     "transactionTimeOut": 6000,
     "enablePropertyFilter": True,
+    "recallMessageEnable": True,
 }
 
 

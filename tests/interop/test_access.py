@@ -14,10 +14,8 @@ import pytest
 import yaml
 
 from interop.mqadmin_session import MqadminSession
-from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, JavaProgram, Server, SprocketServer, poll_until
 from interop.remoting import ask, has_route
-
-Server = ApacheCluster | SprocketServer
 
 BOSS, WORKER = ("Boss7777", "boss-secret"), ("Worker77", "worker-secret")
 APACHE = bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER"))

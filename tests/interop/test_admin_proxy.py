@@ -13,6 +13,8 @@ from interop.peers import APACHE_5, APACHE_55, ApacheCluster
 from interop.shared_servers import FAST
 from proxy_shop import FAILS, LESS, NOT_SERVED, OF_MEMBERS, ONLINE, PAGES, SAME, TOPIC, WORKS, Shop, open_shop
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module", params=[APACHE_5, APACHE_55])
 def shop(java_peers: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:

@@ -4,22 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import ApacheCluster
+from interop.peers import ApacheCluster, poll_until
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-
-
-def _until(condition: Callable[[], Any], timeout_s: float = 60) -> None:
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s, "the condition did not come true"
-        time.sleep(0.02)
 
 
 def _stored(admin: rmq.Admin, topic: str) -> int:
@@ -57,7 +49,7 @@ def test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter
         producer.send_oneway(rmq.Message(topic, b"oneway"))
         producer.send(rmq.Message(topic, b"later"), delay_level=1)
         with consumer:
-            _until(lambda: len(seen) == 26 and _stored(admin, f"%DLQ%{group}") == 1)
+            poll_until(lambda: len(seen) == 26 and _stored(admin, f"%DLQ%{group}") == 1, "all, and the dead letter")
             tries = [message for message in seen if message.body == b"poison"]
             assert [message.reconsume_times for message in tries] == [0, 1, 2]
             assert {message.message_id for message in tries} == {poison.message_id}
@@ -65,7 +57,7 @@ def test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter
             assert tries[2].properties["y"] == "1"
             assert b"z" * 9_000 in [message.body for message in seen]
             assert admin.consumer_ids(group) == [consumer.client_id]
-        _until(lambda: admin.lag(group, topic) == 0)
+        poll_until(lambda: admin.lag(group, topic) == 0, "progress is written")
 
 
 def test_orderly_consumption_keeps_order_locks_and_dead_letters(apache):
@@ -90,7 +82,7 @@ def test_orderly_consumption_keeps_order_locks_and_dead_letters(apache):
             for key in "AB":
                 producer.send(rmq.Message(topic, f"{key}{number}".encode()), sharding_key=key)
         with consumer:
-            _until(lambda: len(seen) == 41 and _stored(admin, f"%DLQ%{group}") == 1)
+            poll_until(lambda: len(seen) == 41 and _stored(admin, f"%DLQ%{group}") == 1, "all, and the dead letter")
         expected = [f"A{number}" for number in range(20)]
         expected.insert(7, "A7")
         assert [body for body in seen if body.startswith("A")] == expected
@@ -111,7 +103,7 @@ def test_tags_sql_and_polling_select_what_was_asked_for(apache):
         consumer.subscribe(topic, rmq.sql92("year = '2013'"))
         consumer.on_message(lambda message: seen.append(message.body))
         with consumer:
-            _until(lambda: sorted(seen) == [b"AA", b"UA"])
+            poll_until(lambda: sorted(seen) == [b"AA", b"UA"], "what the condition selects")
         broken = _consumer(apache, f"{group}-broken")
         broken.subscribe(topic, rmq.sql92("year = = 1"))
         broken.on_message(print)
@@ -120,6 +112,7 @@ def test_tags_sql_and_polling_select_what_was_asked_for(apache):
         with rmq.PullConsumer(f"{group}-poll", namesrv_addr=apache.namesrv_addr, consume_from_where=FIRST) as poller:
             poller.subscribe(topic, "DL")
             polled: list[bytes] = []
-            _until(
-                lambda: polled.extend(message.body for message in poller.poll(timeout_ms=1_000)) or polled == [b"DL"]
+            poll_until(
+                lambda: polled.extend(message.body for message in poller.poll(timeout_ms=1_000)) or polled == [b"DL"],
+                "what the tag selects",
             )

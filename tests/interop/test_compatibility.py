@@ -7,16 +7,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
 
-from interop.answer_shape import CLOSED, SILENT, shape_of
+from interop.answer_shape import CLOSED, SILENT
 from interop.comparison import SETTINGS, Compared, Seen, compared, look
 from interop.compatibility_page import PAGE, Judged, judged, sections, with_requests
+from interop.compatibility_requests import asked_in_order
 from interop.known_differences import KNOWN, NOT_SERVED
 from interop.peers import ALL_VERSIONS, APACHE_5, ApacheCluster, SprocketServer
-from interop.remoting import Answer, ask
+from interop.remoting import ask
+from sprocketmq.wire.codes import RequestCode
 
 WRITE = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
 
@@ -25,38 +28,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _answer(code: int, body: str, **fields: str) -> Answer:
-    return Answer({"code": code, "extFields": fields, "remark": None}, body.encode())
-
-
-def test_apaches_three_dialects_of_json_have_one_shape():
-    plain = _answer(0, '{"table":{"0":"a"},"more":[{"n":1},{"n":2}]}')
-    bare = _answer(0, '{"more":[{"n":7}],"table":{0:"b"}}')
-    assert shape_of(plain) == shape_of(bare)
-    assert shape_of(_answer(0, '{{"queueId":0,"topic":"t"}:5}')).body == {'{"queueId": 0, "topic": "t"}': "number"}
-
-
-@pytest.mark.parametrize(
-    ("ours", "words"),
-    [
-        (_answer(1, '{"a":1}', offset="3"), "code 0, ours 1"),
-        (_answer(0, '{"a":1}', offset="4"), "offset=3, ours 4"),
-        (_answer(0, '{"a":"1"}', offset="3"), 'body a "number", ours "text"'),
-        (_answer(0, '{"a":1,"b":2}', offset="3"), "body b only ours"),
-        (_answer(0, "", offset="3"), 'body all {"a": "number"}, ours null'),
-    ],
-    ids=["code", "field", "type", "key", "body"],
-)
-def test_what_is_not_the_same_is_seen(ours, words):
-    assert shape_of(_answer(0, '{"a":1}', offset="3")).differs_in(shape_of(ours)) == words
-
-
 def _both(version: str) -> list[Compared]:
-    with SprocketServer(**SETTINGS) as ours:
-        mine = look(ours, version, watch_state=True)
-    with ApacheCluster(version, **SETTINGS) as apache:
-        theirs = look(apache, version, watch_state=False)
-    return compared(theirs, mine)
+    def mine() -> list[Seen]:
+        with SprocketServer(**SETTINGS) as ours:
+            return look(ours, version, watch_state=True)
+
+    def theirs() -> list[Seen]:
+        with ApacheCluster(version, **SETTINGS) as apache:
+            return look(apache, version, watch_state=False)
+
+    with ThreadPoolExecutor() as at_once:
+        looks = [at_once.submit(theirs), at_once.submit(mine)]
+    return compared(*(each.result() for each in looks))
 
 
 Found = Callable[[str], list[Judged]]
@@ -92,6 +75,15 @@ def test_every_answer_is_apaches_or_differs_for_a_reason(found, version):
 def test_every_reason_still_explains_something(found):
     used = {one.reason for version in ALL_VERSIONS for one in found(version)}
     assert not [known for known in KNOWN if known.reason not in used]
+
+
+def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(tools, version):
+    compared = {asked.code for asked in asked_in_order(version)} | {39, 40, 220, 221, 326}
+    known = compared | {known.code for known in NOT_SERVED}
+    theirs = tools(version).request_codes()
+    assert not {name: code for name, code in theirs.items() if code not in known}
+    ours = {code.name: int(code) for code in RequestCode}
+    assert not {name: code for name, code in theirs.items() if ours.get(name, code) != code}
 
 
 def test_refused_requests_change_nothing(ours):

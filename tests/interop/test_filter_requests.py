@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import struct
 
 import pytest
 
 from interop.peers import APACHE_5, JavaProgram, SprocketServer
-from interop.remoting import Answer, ask, create_topic, decode_header, request_frame, split_frame
+from interop.remoting import Answer, Asking, ask, create_topic
 
 UPDATE_TOPIC, UPDATE_GROUP = 17, 200
 SEND, PULL, LITE_PULL, HEART_BEAT, UNREGISTER, CHECK = 10, 11, 361, 34, 35, 46
@@ -33,30 +32,16 @@ class Conversation:
     """One connection, as one client has it. ``said`` holds, per request, its label and what of the answer is compared."""
 
     def __init__(self, address: str, topic: str, group: str) -> None:
-        host, port = address.rsplit(":", 1)
         self.address, self.topic, self.group = address, topic, group
         self.said: list[tuple[str, int, dict[str, str]]] = []
         self.last: Answer
-        self._socket = socket.create_connection((host, int(port)), 10)
-        self._socket.settimeout(10)
-        self._stream = self._socket.makefile("rb")
-        self._opaque = 0
+        self._line = Asking(address, 10)
 
     def close(self) -> None:
-        self._stream.close()
-        self._socket.close()
+        self._line.close()
 
     def ask(self, label: str, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> Answer:
-        self._opaque += 1
-        self._socket.sendall(request_frame(code, ext or {}, body, self._opaque))
-        while True:
-            length = self._stream.read(4)
-            if len(length) < 4:
-                raise ConnectionError(f"the connection was closed instead of an answer to: {label}")
-            kind, header, payload = split_frame(length + self._stream.read(int.from_bytes(length, "big")))
-            answer = Answer(decode_header(kind, header), payload)
-            if answer.header["flag"] & 1 and answer.header["opaque"] == self._opaque:  # not what the broker pushes
-                break
+        answer = self._line.ask(code, ext, body)
         fields = answer.header.get("extFields") or {}
         compared = {name: fields[name] for name in COMPARED if name in fields}
         if code in (PULL, LITE_PULL) and answer.code == 0:
@@ -184,7 +169,7 @@ def converse(address: str, topic: str) -> list[tuple[str, int, dict[str, str]]]:
     return talk.said
 
 
-@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("enabled", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_every_answer_about_filters_is_that_of_apache_5(servers, enabled):
     topic = f"filters-{os.getpid()}-{enabled}"
     theirs = converse(servers.apache(APACHE_5, enablePropertyFilter=enabled).broker_addr, topic)

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import APACHE_4, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.peers import APACHE_4, ApacheCluster, StartProgram, poll_until
 from interop.remoting import has_route
-
-Server = ApacheCluster | SprocketServer
-StartProgram = Callable[..., JavaProgram]
 
 
 def send(start: StartProgram, topic: str, count: int, **options: str | int | bool) -> list[dict[str, Any]]:
@@ -54,12 +50,6 @@ def test_a_tag_expression_filters(start, topic):
     deliveries = consume(start, topic, 20, tags="A || C")
     assert {d["tags"] for d in deliveries} == {"A", "C"}
     assert len({d["msgId"] for d in deliveries}) == 20
-
-
-def test_a_sql_expression_filters(start, topic):
-    send(start, topic, 10, tags="A")
-    deliveries = consume(start, topic, 4, sql="number BETWEEN 3 AND 6")
-    assert sorted(d["properties"]["number"] for d in deliveries) == ["3", "4", "5", "6"]
 
 
 def test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_id(start, topic):

@@ -10,7 +10,7 @@ import pytest
 from interop.child import poll_until
 from interop.peers import JavaProgram, SprocketServer
 from interop.remoting import has_route
-from interop.send_ledger import read_topic
+from interop.send_ledger import bodies_of
 
 TOPIC, GIVEN_UP = "transfers", "TRANS_CHECK_MAX_TIME_TOPIC"
 
@@ -21,10 +21,6 @@ def impatient(java_peers: None) -> Iterator[SprocketServer]:
     with SprocketServer(**settings) as server:
         server.create_topic(TOPIC, 1)
         yield server
-
-
-def bodies(server: SprocketServer, topic: str) -> list[str]:
-    return sorted(m.body.decode() for queue in read_topic(server.namesrv_addr, topic).values() for m in queue)
 
 
 def test_a_transaction_is_rolled_back_by_the_answer_to_a_check_or_given_up_after_the_last_one(impatient, java_version):
@@ -40,5 +36,5 @@ def test_a_transaction_is_rolled_back_by_the_answer_to_a_check_or_given_up_after
         times = [line["properties"]["TRANSACTION_CHECK_TIMES"] for line in producer.read_events("checked", 3, 60)]
         assert times == ["1", "2", "3"]
         poll_until(lambda: has_route(impatient.namesrv_addr, GIVEN_UP), "the half is given up")
-    assert bodies(impatient, GIVEN_UP) == ["number 2"]
-    assert bodies(impatient, TOPIC) == ["number 0", "number 0"], "what was committed at once"
+    assert bodies_of(impatient.namesrv_addr, GIVEN_UP) == ["number 2"]
+    assert bodies_of(impatient.namesrv_addr, TOPIC) == ["number 0", "number 0"], "what was committed at once"

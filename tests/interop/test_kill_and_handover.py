@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that was killed twenty times changes hands: Apache's brokers open it, serve every message, write on; ours takes it back."""
+"""A store that was killed several times changes hands: Apache's brokers open it, serve every message, write on; ours takes it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,9 +22,6 @@ from sprocketmq.testing import EmbeddedRocketMQ
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 
-# On a busy machine Apache refuses what waited 200 ms for its threads or its page cache: right, but not what is tested here.
-PATIENT: dict[str, Any] = {"waitTimeMillsInSendQueue": 60_000, "osPageCacheBusyTimeOutMills": 60_000}
-
 
 @dataclass(frozen=True)
 class KilledStore:
@@ -35,14 +31,14 @@ class KilledStore:
 
 @pytest.fixture(scope="module")
 def killed(java_peers: None, tmp_path_factory: pytest.TempPathFactory) -> KilledStore:
-    """A store as the last of twenty kills left it: `abort` is there, and nothing was repaired."""
+    """A store as the last of five kills left it: `abort` is there, and nothing was repaired."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     first_port = free_ports(1)
     store = KilledStore(tmp_path_factory.mktemp("killed") / "store", SendLedger(seed))
     server = SprocketServer(store.path, ports=(first_port, first_port + 1), **BROKER_CONF)
     try:
-        kill_repeatedly(server, store.ledger, 20)
+        kill_repeatedly(server, store.ledger, 5)
     finally:
         server.stop()
     assert (store.path / "abort").exists()
@@ -61,7 +57,7 @@ def inherit(killed: KilledStore, tmp_path: Path) -> Callable[[], KilledStore]:
 
 @pytest.mark.parametrize("stop", [pytest.param("clean", marks=pytest.mark.nightly), "killed"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(version, stop, inherit):
+def test_apache_serves_what_kills_left_and_we_take_it_back(version, stop, inherit):
     """Each side leaves the store in the same way: after a clean stop, or killed, so that the other one has to repair it."""
     store = inherit()
     ledger = store.ledger
@@ -70,7 +66,7 @@ def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(version, stop,
             pass
         assert not (store.path / "abort").exists()
 
-    with ApacheCluster(version, store.path, **BROKER_CONF, **PATIENT) as apache:
+    with ApacheCluster(version, store.path, **BROKER_CONF) as apache:
         assert ledger.audit(apache.namesrv_addr) == [], f"{version} does not serve what we acknowledged"
         before = len(ledger.receipts)
         asyncio.run(ledger.send_some(apache.namesrv_addr, 200))

@@ -3,13 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from interop.peers import ApacheCluster, JavaProgram, SprocketServer
-
-Server = ApacheCluster | SprocketServer
-StartProgram = Callable[..., JavaProgram]
-
 
 def test_mqadmin_finds_a_message_by_id_by_unique_key_and_by_key(server, java_version, topic, start, tools):
     with start("Producer", topic=topic, count=3, tags="UA", keys=3) as producer:

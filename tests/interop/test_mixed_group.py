@@ -19,10 +19,8 @@ import pytest
 
 import sprocketmq as rmq
 from interop.child import HANG_S
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.peers import APACHE_4, APACHE_5, JavaProgram, Server, poll_until
 from interop.shared_servers import SharedServers
-
-Server = ApacheCluster | SprocketServer
 
 QUEUES = 8
 

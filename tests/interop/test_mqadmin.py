@@ -17,22 +17,24 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from interop.comparison import SETTINGS, Conversation, Server
+from interop.comparison import SETTINGS, Conversation
 from interop.compatibility_page import PAGE, CommandRow, command_table, with_commands
-from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, asked_in_order
-from interop.known_differences import NOT_SERVED
+from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC
 from interop.mqadmin_commands import COMMANDS, SKIPPED, Command
 from interop.mqadmin_output import printed_lines
 from interop.mqadmin_session import MqadminSession
-from interop.peers import ALL_VERSIONS, ApacheCluster, SprocketServer, poll_until
+from interop.peers import ALL_VERSIONS, ApacheCluster, Server, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode
 
 WRITE = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
 
-pytestmark = pytest.mark.skipif(
-    bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER")), reason="it compares our server with Apache's"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        bool(os.environ.get("SPROCKETMQ_INTEROP_SERVER")), reason="it compares our server with Apache's"
+    ),
+]
 
 TOOLS: Final = ("tool-readers", "TOOLS_CONSUMER")
 FAILED: Final = re.compile(r"Exception|CODE: ")
@@ -60,7 +62,6 @@ class Found(NamedTuple):
     version: str
     printed: list[Printed]
     commands: list[str]
-    codes: dict[str, int]
 
 
 # A heartbeat that Apache's threads handle after the connection closed leaves its client behind; it is forgotten after 120 s.
@@ -106,7 +107,7 @@ def _found(session: MqadminSession, folder: Path) -> Found:
     with SprocketServer(**SETTINGS) as server:
         ours = _run_all(session, server, folder / "ours")
     printed = [Printed(*one) for one in zip(asked, theirs, ours, strict=True)]
-    return Found(session.version, printed, session.commands(), session.request_codes())
+    return Found(session.version, printed, session.commands())
 
 
 Find = Callable[[str], Found]
@@ -130,7 +131,6 @@ def test_every_command_prints_what_it_prints_at_apaches_servers(found):
     assert not unexplained, "\n\n".join(unexplained)
 
 
-@pytest.mark.nightly
 def test_every_reason_still_explains_something(find):
     differing = {one.command for version in ALL_VERSIONS for one in find(version).printed if one.difference}
     assert not [command.words for command in COMMANDS if command.reason and command not in differing]
@@ -153,15 +153,6 @@ def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found):
     assert not set(found.commands) - known
 
 
-def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(found):
-    compared = {asked.code for asked in asked_in_order(found.version)} | {39, 40, 220, 221, 326}
-    known = compared | {known.code for known in NOT_SERVED}
-    assert not {name: code for name, code in found.codes.items() if code not in known}
-    ours = {code.name: int(code) for code in RequestCode}
-    assert not {name: code for name, code in found.codes.items() if ours.get(name, code) != code}
-
-
-@pytest.mark.nightly
 def test_the_page_tells_which_commands_work(find):
     before = PAGE.read_text("utf-8")
     now = with_commands(before, command_table(_rows({version: find(version) for version in ALL_VERSIONS})))

@@ -47,6 +47,7 @@ def test_a_broker_that_is_killed(cluster, traffic):
     assert traffic.refused
 
 
+@pytest.mark.nightly
 def test_a_frozen_name_server_stops_no_client(cluster, traffic):
     os.kill(cluster.namesrv_pid, signal.SIGSTOP)
     try:
@@ -58,6 +59,7 @@ def test_a_frozen_name_server_stops_no_client(cluster, traffic):
     traffic.check()
 
 
+@pytest.mark.nightly
 def test_queues_that_come_and_go_under_load(cluster, traffic):
     create_topic(cluster.broker_addr, traffic.topic, 2 * QUEUES, {})
     poll_until(lambda: len(traffic.ordered.offsets) == 2 * QUEUES, "the new queues are consumed")
@@ -70,6 +72,7 @@ def test_queues_that_come_and_go_under_load(cluster, traffic):
     traffic.check()
 
 
+@pytest.mark.nightly
 def test_a_topic_that_refuses_writes_for_a_while(cluster, traffic):
     create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "4"})
     poll_until(lambda: traffic.refused, "sends are refused")

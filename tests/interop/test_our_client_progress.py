@@ -224,44 +224,6 @@ def test_a_member_without_progress_begins_where_it_is_told(apache, topic, tmp_pa
     }
 
 
-def test_the_filter_of_a_member_that_left_passes_over_nothing(apache5):
-    topic, queues = f"left-{time.time_ns()}", 4
-    apache5.create_topic(topic, queues)
-    bodies: list[str] = []
-
-    def member(name: str, expression: str) -> rmq.PushConsumer:
-        consumer = rmq.PushConsumer(
-            topic, namesrv_addr=apache5.namesrv_addr, consume_from_where=FIRST, instance_name=name
-        )
-        consumer.subscribe(topic, expression)
-        consumer.on_message(lambda message: bodies.append(message.body.decode()))
-        return consumer
-
-    def owns(consumer: rmq.PushConsumer, count: int) -> bool:
-        return sum(queue.topic == topic for queue in consumer.assigned_queues) == count
-
-    with (
-        rmq.Producer("ours", namesrv_addr=apache5.namesrv_addr) as producer,
-        rmq.Admin(namesrv_addr=apache5.namesrv_addr) as admin,
-        member("stays", "A || B") as stays,
-    ):
-        with member("leaves", "A") as leaves:
-            poll_until(lambda: owns(stays, 2) and owns(leaves, 2), "the queues are shared")
-            leaves.subscribe(topic, "A")  # a newer version, so that the broker filters by it
-
-            def broker_filters_by_a() -> bool:
-                known = admin.subscription(topic, topic)
-                return known is not None and known.sub_string == "A"
-
-            poll_until(broker_filters_by_a, "the broker filters by A")
-        for queue_id in range(queues):
-            for tag in "BA":  # A lets the progress pass over B
-                message = rmq.Message(topic, f"{tag}{queue_id}".encode(), tags=tag)
-                producer.send(message, queue=rmq.MessageQueue(topic, apache5.broker_name, queue_id))
-        wanted = {f"{tag}{queue_id}" for tag in "AB" for queue_id in range(queues)}
-        poll_until(lambda: set(bodies) == wanted, "all that match the filter of the member that stays")
-
-
 def test_the_filter_of_a_member_from_the_future_passes_over_nothing_when_it_has_left(apache, admin, topic):
     """Apache filters by the highest version for as long as the group has members, whoever had it (ConsumerGroupInfo)."""
     bodies: list[str] = []

@@ -4,7 +4,6 @@ under ours."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,24 +11,16 @@ import pytest
 
 import sprocketmq as rmq
 from interop.mqadmin_session import MqadminSession
-from interop.peers import ApacheCluster, JavaProgram, SprocketServer
+from interop.peers import Server, poll_until
 
-Server = ApacheCluster | SprocketServer
-StartProgram = Callable[..., JavaProgram]
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-
-
-def _until(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
-    end_s = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < end_s, "the condition did not come true"
-        time.sleep(0.02)
-    return found
 
 
 def _asked(mqadmin: MqadminSession, *words: str) -> str:
     """What a command prints; once more while the machine is too busy for its time-outs of a second."""
-    return str(_until(lambda: printed if "TimeoutException" not in (printed := mqadmin.run(*words)) else None))
+    return str(
+        poll_until(lambda: printed if "TimeoutException" not in (printed := mqadmin.run(*words)) else None, words[0])
+    )
 
 
 def _consumer(server: Server, group: str, topic: str, listener: Callable[..., Any], **options: Any) -> rmq.PushConsumer:
@@ -56,7 +47,7 @@ def test_mqadmin_reads_what_our_clients_trace(server, java_version, topic, tools
     with rmq.Producer("traced-ops", **traced) as producer:
         sent = producer.send(rmq.Message(topic, b"flight", tags="UA", keys=["k1", "k2"]))
     with _consumer(server, group, topic, consume, enable_trace=True, trace_topic=trace_topic):
-        _until(lambda: len(seen) >= 2)  # None is retried, with the same id
+        poll_until(lambda: len(seen) >= 2, "two calls")  # None is retried, with the same id
     words = ["queryMsgTraceById", "-n", server.namesrv_addr, "-i", sent.message_id]
     if trace_topic is not None:
         words += ["-t", trace_topic]
@@ -65,7 +56,7 @@ def test_mqadmin_reads_what_our_clients_trace(server, java_version, topic, tools
         printed = _asked(tools(java_version), *words)
         return [line.split() for line in printed.splitlines() if line.startswith(("Pub ", "Sub "))]
 
-    found = _until(lambda: shown if len(shown := rows()) >= 3 else None)
+    found = poll_until(lambda: shown if len(shown := rows()) >= 3 else None, "three rows of the trace")
     (sent_row,) = [row for row in found if row[0] == "Pub"]
     assert (sent_row[1], sent_row[-1]) == ("traced-ops", "success")
     assert {(row[1], row[-1]) for row in found if row[0] == "Sub"} == {(group, "failed"), (group, "success")}
@@ -87,7 +78,7 @@ def test_our_admin_reads_what_java_clients_trace(server, java_version, topic, st
         start("PushConsumer", topic=topic, group=group, trace=True),
     ):
         sent = producer.read_events("sent", 1)[0]
-        found = _until(lambda: records if len(records := traced()) >= 3 else None)
+        found = poll_until(lambda: records if len(records := traced()) >= 3 else None, "three records")
     by_type = {record.trace_type: record for record in found}
     pub, before, after = (
         by_type[kind] for kind in (rmq.TraceType.PUB, rmq.TraceType.SUB_BEFORE, rmq.TraceType.SUB_AFTER)
@@ -107,8 +98,8 @@ def test_mqadmin_sees_our_consumers_state_and_where_it_stands(server, java_versi
     ):
         producer.send(rmq.Message(topic, b"flight"))
         with _consumer(server, group, topic, _success, consume_timeout_ms=600_000) as consumer:
-            _until(lambda: (online := admin.consumer_connection(group)) and online.connection_set)
-            _until(lambda: len(consumer.assigned_queues) >= 4)
+            poll_until(lambda: (online := admin.consumer_connection(group)) and online.connection_set, "it is online")
+            poll_until(lambda: len(consumer.assigned_queues) >= 4, "it has its queues")
             mqadmin = tools(java_version)
             words = ("consumerStatus", "-n", server.namesrv_addr, "-g", group, "-i", consumer.client_id, "-s")
             printed = _asked(mqadmin, *words)
@@ -145,7 +136,7 @@ def test_mqadmin_lets_our_listener_run_on_one_message(server, java_version, topi
         _consumer(server, group, other, consume) as consumer,
     ):
         sent = producer.send(rmq.Message(topic, b"flight"))
-        _until(lambda: (online := admin.consumer_connection(group)) and online.connection_set)
+        poll_until(lambda: (online := admin.consumer_connection(group)) and online.connection_set, "it is online")
         words = ("queryMsgByUniqueKey", "-n", server.namesrv_addr, "-t", topic, "-i", sent.message_id)
         printed = _asked(tools(java_version), *words, "-g", group, "-d", consumer.client_id)
     assert f"consumeResult={outcome}" in printed, printed

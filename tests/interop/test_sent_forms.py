@@ -7,7 +7,6 @@ Where the two generations of Apache differ, ours does as 5.4.0.
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from interop.peers import APACHE_4, APACHE_5, VERSIONS, ApacheCluster, SprocketServer
-from interop.remoting import create_topic
+from interop.remoting import create_topic, trusting_anybody
 from interop.sent_forms import FORMS, TOPICS, Outcome, differences, look
 from interop.shared_servers import FAST, SharedServers
 
@@ -103,12 +102,12 @@ AT_ONCE: Final = tuple(form for form in FORMS if not form.later)
 
 
 def test_over_tls_everything_is_as_by_apache(servers, sprocket):
-    trusting_anybody = ssl.create_default_context()
-    trusting_anybody.check_hostname, trusting_anybody.verify_mode = False, ssl.CERT_NONE
-    theirs, ours = (_look(one, context=trusting_anybody, forms=AT_ONCE) for one in (servers.apache(APACHE_5), sprocket))
+    both = servers.apache(APACHE_5), sprocket
+    theirs, ours = (_look(one, context=trusting_anybody(), forms=AT_ONCE) for one in both)
     assert _all_unexplained(APACHE_5, theirs, ours) == {}
 
 
+@pytest.mark.nightly
 def test_what_an_ipv6_client_sends_to_an_ipv4_broker_is_stored_as_by_apache_4(servers):
     """4.9.7 listens on all addresses, whatever it calls itself."""
     with SprocketServer(**FAST, bindAddress="::1", brokerIP1="127.0.0.1") as server:
@@ -142,6 +141,7 @@ def test_every_known_difference_is_still_one(theirs, ours, known):
     )
 
 
+@pytest.mark.nightly
 def test_apache_4_gives_the_messages_of_a_batch_of_5_one_id_and_5_does_not(theirs, ours):
     """What all this began with; when it is no longer so, the decision can go."""
     (name,) = [form.name for form in FORMS if form.name == "5.4.0 JSON batch"]

@@ -12,7 +12,7 @@ import pytest
 
 from interop.java_peers import PeersUnavailable, maven_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 

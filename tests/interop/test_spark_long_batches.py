@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
 from interop.peers import VERSIONS, ApacheCluster, poll_until
+from interop.send_ledger import bodies_of
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.settle import settle_half_messages
@@ -64,7 +64,8 @@ def test_apache_drops_a_transaction_that_is_never_ended(servers, version, monkey
     with pytest.raises(ConfigurationError, match="batch 1 is not decided: its oldest row was sent"):
         writer().commit(undecided, 1)
     assert settle_half_messages(topic, (topic,), Target(apache.namesrv_addr), THREE_ROUNDS_S) == 0
-    assert stored(apache, topic) == Counter(b"%d" % row for row in range(10))
+    poll_until(lambda: len(bodies_of(apache.namesrv_addr, topic)) >= 10, "the rows")
+    assert bodies_of(apache.namesrv_addr, topic) == [str(row) for row in range(10)]
 
 
 def given_up(apache: ApacheCluster) -> int:
@@ -72,19 +73,3 @@ def given_up(apache: ApacheCluster) -> int:
         if TRANS_CHECK_MAX_TIME_TOPIC not in admin.topics():
             return 0
         return sum(admin.max_offset(queue) for queue in admin.queues(TRANS_CHECK_MAX_TIME_TOPIC))
-
-
-def stored(apache: ApacheCluster, topic: str) -> Counter[bytes]:
-    found: Counter[bytes] = Counter()
-    with rmq.PullConsumer(
-        f"{topic}-reader", namesrv_addr=apache.namesrv_addr, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
-    ) as consumer:
-        consumer.subscribe(topic)
-
-        def reads_on() -> bool:
-            found.update(message.body for message in consumer.poll(timeout_ms=500))
-            return found.total() >= 10
-
-        poll_until(reads_on, "the rows")
-        found.update(message.body for message in consumer.poll(timeout_ms=2_000))
-    return found

@@ -27,7 +27,7 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 FORGETFUL = {
     "mappedFileSizeCommitLog": 65_536,
@@ -85,7 +85,6 @@ def expire(flow: Flow, topic: str, upto: int) -> None:
     flow.admin.update_broker_config({"fileReservedTime": 72}, cluster="DefaultCluster")
 
 
-@pytest.mark.nightly
 def test_what_expired_before_a_batch_is_named_or_counted(flow):
     topic = flow.topic()
     flow.send(topic, range(10), size=LARGE)
@@ -107,7 +106,6 @@ def test_what_expired_before_a_batch_is_named_or_counted(flow):
     assert report.losses == [Loss(queue, 2, 10, "deleted")]
 
 
-@pytest.mark.nightly
 def test_what_expires_under_a_running_read_is_named_or_counted(flow):
     """The batch is journaled, its tasks have not begun. At 4.9 the queue still claims to begin at 0: no answer says "moved" there."""
     topic = flow.topic()

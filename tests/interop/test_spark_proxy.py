@@ -14,10 +14,9 @@ import sprocketmq as rmq
 from interop.apache_cluster import ApacheCluster
 from interop.apache_proxy import ApacheProxy
 from interop.child import poll_until
-from interop.peers import APACHE_5, APACHE_55
+from interop.peers import APACHE_5
 from interop.shared_servers import FAST
 from interop.spark_flow import Flow, Kept, offsets
-from interop.test_access import BOSS, USERS
 from sprocketmq.cli.main import app
 from sprocketmq.spark import LagReport, RocketMQProgressListener, foreach_batch
 
@@ -262,28 +261,6 @@ def until_retried(flow: ProxyFlow, topic: str, group: str, numbers: range) -> No
     assert [(int(row.body), row.topic, row.reconsumeTimes) for row in letters.collect()] == [(3, topic, 3)]
 
 
-def test_bad_rows_are_retried_up_to_their_dead_letter(flow):
-    topic, group = flow.topic(2), flow.name()
-    flow.send(topic, range(6), 0)
-    flow.send(topic, range(6, 12), 1)
-    until_retried(flow, topic, group, range(12))
-
-
-# -- servers that go ----------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_stream_outlives_its_proxy(java_peers, spark, proxy, tmp_path):
-    with ApacheProxy(*proxy.clusters) as own, ProxyFlow(spark, own, tmp_path) as flow:
-        topic = flow.topic(2)
-        flow.send(topic, range(5), 0)
-        with flow.stream(topic, group=flow.name(), startingOffsets="earliest") as stream:
-            stream.until_read(range(5))
-            own.kill()
-            own.start()
-            flow.send(topic, range(5, 10), 1)
-            stream.until_read(range(10))
-
-
 # -- two brokers behind one address -------------------------------------------------------------------------------------------------------
 
 
@@ -347,20 +324,3 @@ def test_a_stream_waits_for_a_broker_behind_the_proxy_that_is_away(brokers, two)
         poll_until(lambda: two.proxy.has_route(B), "the proxy knows the broker again")
         two.send_to(B, topic, 3)
         stream.until_read(range(4))
-
-
-# -- TLS and accounts ---------------------------------------------------------------------------------------------------------------------
-
-
-def test_tls_and_the_keys_of_an_account(spark, java_peers):
-    keys = {"accessKey": BOSS[0], "secretKey": BOSS[1], "tls": "true", "tlsAuthServer": "false"}
-    with ApacheCluster(APACHE_55, **FAST, **USERS) as cluster, ApacheProxy(cluster, tls=True) as proxy:
-        topic = Flow.name()
-        proxy.create_topic(topic, 2)
-        where = {"namesrvAddr": proxy.namesrv_addr, "topic": topic, **keys}
-        rows = spark.range(50).selectExpr("cast(id AS string) AS body")
-        rows.write.format("rocketmq").mode("append").options(**where).save()
-        reader = spark.read.format("rocketmq").options(**where, group=Flow.name())
-        assert sorted(int(row.body) for row in reader.load().collect()) == list(range(50))
-        stranger = spark.read.format("rocketmq").options(**{**where, "secretKey": "wrong-secret"})
-        assert "ignature" in refusal(lambda: stranger.load().count())

@@ -113,6 +113,7 @@ def test_each_row_appears_once_at_apaches_brokers(apache, monkeypatch):
     assert Counter(sink.seen) == Counter(range(40))
 
 
+@pytest.mark.nightly
 def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(servers):
     """Asked about after 2 s, noted each 10 s: most rows that were ended at once are asked about again."""
     sink = Sink(servers.apache(APACHE_5, transactionTimeOut=2000, transactionOpBatchInterval=10_000))

@@ -65,7 +65,7 @@ def test_what_spark_writes_is_what_java_reads(flow, tools):
     bound = [row(number, sharding_key=f"N{number % 3}") for number in range(600, 660)]
     queued = [row(number, queue_id=2) for number in range(660, 664)]
     delayed = [row(number, delay_level=2) for number in range(664, 667)]
-    timed, then_ms = [], time.time_ns() // 1_000_000 + 15_000
+    timed, then_ms = [], time.time_ns() // 1_000_000 + 6_000
     if flow.apache.version == APACHE_5:
         timed = [row(667, deliver_time_ms=then_ms)]
     write(flow, topic, [*free, *bound, *queued, *delayed, *timed])

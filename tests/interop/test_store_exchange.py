@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-import sprocketmq as rmq
 from interop.peers import APACHE_4, APACHE_5, APACHE_55, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.remoting import ask
+from interop.send_ledger import bodies_of
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.tools.check import StoreSummary, check_directory
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.record import decode_records
 
-pytestmark = pytest.mark.usefixtures("java_peers")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("java_peers")]
 
 # Small files, so that the log has several, and copies are quick.
 SIZES: dict[str, Any] = {
@@ -56,32 +56,6 @@ def java_send(namesrv_addr: str, version: str, topic: str, count: int, **options
 def java_consume(namesrv_addr: str, version: str, topic: str, count: int, group: str) -> list[str]:
     with JavaProgram(version, "PushConsumer", namesrv=namesrv_addr, topic=topic, group=group, count=count) as consumer:
         return sorted(message["body"] for message in consumer.read_rest("message", 90))
-
-
-def read_all(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
-    """What a reader from the first offset to the last gets, queue by queue; what is delivered while it reads is left out."""
-    found: list[rmq.MessageExt] = []
-    with (
-        rmq.Admin(namesrv_addr=namesrv_addr) as admin,
-        rmq.PullConsumer(f"r-{topic}", namesrv_addr=namesrv_addr) as reader,
-    ):
-        queues = admin.queues(topic)
-        ends = {queue: admin.max_offset(queue) for queue in queues}
-        starts = {queue: admin.min_offset(queue) for queue in queues}
-        reader.assign(queues)
-        for queue in queues:
-            reader.seek(queue, starts[queue])
-        wanted = sum(ends[queue] - starts[queue] for queue in queues)
-
-        def is_read() -> bool:
-            polled = reader.poll(timeout_ms=500)
-            found.extend(message for message in polled if message.queue_offset < ends[message.message_queue])
-            return len(found) >= wanted
-
-        poll_until(is_read, f"{topic} is read", pause_s=0)
-    places = [(message.queue_id, message.queue_offset) for message in found]
-    assert len(set(places)) == len(places) == wanted
-    return found
 
 
 def by_key(broker_addr: str, key: str) -> set[tuple[int, int]]:
@@ -143,7 +117,6 @@ SCENARIOS = [
     *((version, False, event) for version in (APACHE_4, APACHE_5) for event in EVENTS[1:]),
     (APACHE_55, False, nothing),
 ]
-AT_EACH_LANDING = ((APACHE_5, True, nothing),)
 
 
 @pytest.fixture(scope="module")
@@ -194,18 +167,14 @@ def await_progress(store: Path, count: int) -> None:
     poll_until(lambda: progress(store) >= count, f"heirs has consumed {count} messages", pause_s=0.2)
 
 
-def starts(message: rmq.MessageExt | str) -> str:
+def starts(body: str) -> str:
     """``number N`` of a body that may be padded."""
-    text = message if isinstance(message, str) else message.body.decode()
-    return " ".join(text.split()[:2]).rstrip(".x")
+    return " ".join(body.split()[:2]).rstrip(".x")
 
 
 @pytest.mark.parametrize(
     ("version", "killed", "event"),
-    [
-        pytest.param(*scenario, marks=() if scenario in AT_EACH_LANDING else pytest.mark.nightly)
-        for scenario in SCENARIOS
-    ],
+    SCENARIOS,
     ids=[f"{version}-{'killed' if killed else 'clean'}-{event.__name__}" for version, killed, event in SCENARIOS],
 )
 def test_a_store_moves_to_apache_and_back(version, killed, event, written, tmp_path):
@@ -218,9 +187,9 @@ def test_a_store_moves_to_apache_and_back(version, killed, event, written, tmp_p
     ours = SprocketServer(store, **SETTINGS)
     with ours:
         address = ours.namesrv_addr
-        poll_until(lambda: len(read_all(address, DELAYED)) >= 3, "what was delayed arrives", pause_s=0.5)
+        poll_until(lambda: len(bodies_of(address, DELAYED)) >= 3, "what was delayed arrives", pause_s=0.5)
         for topic, expected in bodies.items():
-            found = [starts(message) for message in read_all(address, topic)]
+            found = [starts(body) for body in bodies_of(address, topic)]
             assert set(found) <= set(expected)
             if (
                 topic == DELAYED and killed
@@ -233,8 +202,8 @@ def test_a_store_moves_to_apache_and_back(version, killed, event, written, tmp_p
         java_send(address, version, PLAIN, 12, tags="A", body_bytes=100, keys=6)
         assert len(java_consume(address, version, PLAIN, 12, "heirs")) == 12, "the group goes on where it was"
         await_progress(store, 72)
-        kept = sorted(starts(message) for message in read_all(address, PLAIN))
-        batches = sorted(starts(message) for message in read_all(address, BATCHED))
+        kept = sorted(starts(body) for body in bodies_of(address, PLAIN))
+        batches = sorted(starts(body) for body in bodies_of(address, BATCHED))
     summary = StoreSummary()
     assert [str(problem) for problem in check_directory(store, CONFIG, summary) if not problem.note] == []
     assert summary.key_count > 70

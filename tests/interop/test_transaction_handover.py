@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from interop.child import poll_until
-from interop.peers import APACHE_5, VERSIONS, ApacheCluster, SprocketServer
-from interop.send_ledger import read_topic
+from interop.peers import APACHE_5, VERSIONS, ApacheCluster, Server, SprocketServer
+from interop.send_ledger import bodies_of, read_topic
 from interop.transaction_member import COMMIT, ROLLBACK, TransactionMember
 from sprocketmq.store.tools.check import check_directory
 
@@ -23,9 +23,6 @@ CONF: dict[str, Any] = {
     "transactionCheckMax": 1_000,
     "transactionOpBatchInterval": 100,
 }
-PATIENT: dict[str, Any] = {"waitTimeMillsInSendQueue": 60_000, "osPageCacheBusyTimeOutMills": 60_000}
-
-Server = ApacheCluster | SprocketServer
 
 
 def decisions_of(names: Iterable[str]) -> dict[str, int]:
@@ -59,16 +56,14 @@ def answer_until_ended(server: Server, still_open: list[str]) -> set[str]:
 
 
 def delivered(server: Server) -> list[str]:
-    return sorted(
-        message.body.decode() for queue in read_topic(server.namesrv_addr, TOPIC).values() for message in queue
-    )
+    return bodies_of(server.namesrv_addr, TOPIC)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
 def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version, tmp_path):
     store = tmp_path / "store"
-    with ApacheCluster(version, store, **{**CONF, **PATIENT, "transactionTimeOut": 600_000}) as apache:
+    with ApacheCluster(version, store, **{**CONF, "transactionTimeOut": 600_000}) as apache:
         apache.create_topic(TOPIC, 1)
         with TransactionMember(apache.broker_addr, TOPIC) as member:
             of_apache = open_some(member, "apache")
@@ -90,7 +85,7 @@ def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version, tm
     assert [str(problem) for problem in check_directory(store) if not problem.note] == []
 
     expected = ["c-apache-1", "c-apache-3", "c-apache-5", "c-late", "c-ours-1"]
-    with ApacheCluster(version, store, **CONF, **PATIENT) as apache:
+    with ApacheCluster(version, store, **CONF) as apache:
         assert delivered(apache) == expected
         asked = answer_until_ended(apache, [*of_ours, "u-apache-6"])
         assert asked == {*of_ours, "u-apache-6"}, "what we knew to be ended is not asked for"

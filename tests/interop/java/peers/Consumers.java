@@ -32,6 +32,7 @@ final class Consumers {
         consumer.setConsumeMessageBatchMaxSize(arguments.number("batch", 1));
         consumer.setPersistConsumerOffsetInterval(arguments.number("persist-ms", 1000));
         consumer.setHeartbeatBrokerInterval(arguments.number("heartbeat-ms", 30_000));
+        consumer.setPollNameServerInterval(1000);  // not 30 s until a retry topic is found
         consumer.setPullThresholdForQueue(arguments.number("most-cached", 1000));
         consumer.setAllocateMessageQueueStrategy(new Announced(arguments.need("topic"), arguments.number("only-queue", -1)));
         // Otherwise shutdown leaves behind the progress of a listener that has counted its last message and not yet returned.
