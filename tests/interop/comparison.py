@@ -24,6 +24,8 @@ from interop.raw_member import RawMember
 from interop.remoting import Answer, Asking
 
 _PATIENCE_S: Final = 12.0
+# A server closes a connection on which nothing came for two minutes.
+_IDLE_S: Final = 60.0
 # Of MQVersion: what a Java client of the version announces.
 _ORDINALS: Final = {APACHE_4: 407, APACHE_5: 493, APACHE_55: 513}
 CHECK_TRANSACTION_STATE: Final = 39
@@ -95,6 +97,7 @@ class Conversation:
         self.server, self.version = server, version
         self.words = {"now_number": str(int(time.time() * 1000))}
         self._lines: dict[str, Asking] = {}
+        self._asked_s: dict[str, float] = {}
         self._member = RawMember(server.broker_addr, _REPLIES)
 
     def __enter__(self) -> Conversation:
@@ -203,6 +206,9 @@ class Conversation:
         return found
 
     def _ask(self, to: str, code: int, ext: dict[str, str], body: bytes = b"") -> Answer:
+        if time.monotonic() - self._asked_s.get(to, 0.0) > _IDLE_S:
+            self._drop(to)
+        self._asked_s[to] = time.monotonic()
         line = self._lines.get(to)
         if line is None:
             address = self.server.broker_addr if to == "broker" else self.server.namesrv_addr
@@ -222,7 +228,7 @@ class Conversation:
         self.words.update({f"{word}_{name}": value for name, value in words.items()})
 
     def _drop(self, to: str) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, KeyError):
             self._lines.pop(to).close()
 
     def filled(self, text: str) -> str:

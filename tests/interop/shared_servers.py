@@ -27,7 +27,6 @@ FAST: Final[dict[str, Any]] = {
     "transactionCheckInterval": 1000,
     "transactionTimeOut": 6000,
     "enablePropertyFilter": True,
-    "recallMessageEnable": True,
 }
 
 
