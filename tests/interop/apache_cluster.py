@@ -26,7 +26,6 @@ _BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
 _ADMIN: Final = "org.apache.rocketmq.tools.command.MQAdminStartup"
 GET_BROKER_RUNTIME_INFO: Final = 28
 UPDATE_BROKER_CONFIG: Final = 25
-_START_TIMEOUT_S: Final = 90.0
 _END_TIMEOUT_S: Final = 60.0
 # 5.x compares its timer wheel with the file of it byte by byte, 38 MB each second: three quarters of what an idle broker costs. And on a
 # busy machine a broker refuses what waited 200 ms for its threads or its page cache.
@@ -99,7 +98,7 @@ class ServerJvm(Child):
                 raise RuntimeError(f"waited until {what}, but it ended with {self.exit_code}; {self.last_words()}")
             return condition()
 
-        poll_until(looked, what, _START_TIMEOUT_S, 0.1)
+        poll_until(looked, what, pause_s=0.1)
 
 
 class ApacheCluster:
