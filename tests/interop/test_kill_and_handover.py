@@ -100,5 +100,5 @@ def test_apache_serves_what_a_kill_in_a_batch_left(version, tmp_path, monkeypatc
         with ours.producer("ops") as producer:
             for count in (295, 10):  # of the 300 entries of a file
                 producer.send_batch([rmq.Message(TOPIC, b"x")] * count)
-    with ApacheCluster(version, killed, **BROKER_CONF, **PATIENT) as apache:
+    with ApacheCluster(version, killed, **BROKER_CONF) as apache:
         assert [len(queue) for queue in read_topic(apache.namesrv_addr, TOPIC).values()] == [295]
