@@ -116,6 +116,7 @@ def test_what_an_ipv6_client_sends_to_an_ipv4_broker_is_stored_as_by_apache_4(se
     assert _all_unexplained(APACHE_4, theirs, ours) == {}
 
 
+@pytest.mark.nightly
 def test_a_broker_with_an_ipv6_address_stores_as_apache_5(java_peers):
     conf = {**FAST, "brokerIP1": "::1"}
     with SprocketServer(**conf, bindAddress="::1") as server:
