@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""P2 and P3 through a real Spark at Apache's brokers, both generations: where a read begins and ends."""
+"""P2 and P3 through a real Spark at Apache's brokers, both generations: where a read begins and ends, also after its first batch failed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import sprocketmq as rmq
-from interop.spark_flow import offsets
+from interop.spark_flow import Kept, offsets
 
 pytestmark = pytest.mark.spark
 
@@ -63,6 +63,37 @@ def test_a_batch_reads_queues_that_are_not_written_to_any_more(flow):
     flow.send(topic, range(10, 13), 1)
     flow.admin.create_topic(topic, read_queues=2, write_queues=1)
     assert flow.numbers(topic) == [0, 1, 2, 10, 11, 12]
+
+
+def test_a_stream_whose_first_batch_failed_begins_where_it_first_began(flow):
+    """Each start would mean something else by then: `latest` and the group have moved."""
+    topic, group = flow.topic(), flow.name()
+    flow.send(topic, range(10))
+    moment_ms = flow.moment_ms()
+    flow.send(topic, range(10, 15))
+    queue = rmq.MessageQueue(topic, "broker-a", 0)
+    flow.admin.create_group(group)
+    flow.admin.set_consumer_offset(group, queue, 3)
+    starts = {
+        "latest": ({"startingOffsets": "latest"}, range(15, 20)),
+        "time": ({"startingTimestamp": moment_ms}, range(10, 20)),
+        "group": ({"startingOffsets": "group", "group": group}, range(3, 20)),
+    }
+
+    def fail(batch_id: int) -> None:
+        raise RuntimeError("the first batch fails")
+
+    # One after the other: the Python process of a source has 10 s to start.
+    for name, (options, _) in starts.items():
+        assert "the first batch fails" in flow.stream(topic, checkpoint=name, kept=Kept(fail), **options).failure()
+    flow.send(topic, range(15, 20))
+    flow.admin.set_consumer_offset(group, queue, 12)
+    for name, (options, wanted) in starts.items():
+        again = flow.bounded(topic, checkpoint=name, **options)
+        again.until_over()
+        assert again.kept.numbers == list(wanted), name
+    # The run itself is the group's progress now.
+    assert flow.admin.consumer_offset(group, queue) == 20
 
 
 def test_a_read_begins_where_the_group_is_and_falls_back_as_told(flow):
