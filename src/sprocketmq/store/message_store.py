@@ -245,13 +245,12 @@ class MessageStore:
             queue.make_room()
         log = self.commit_log
         physical_offset = log.reserve(size)
-        queue_offset = queue.max_offset if has_entry else 0
+        queue_offset, tags_code = (queue.max_offset if has_entry else 0), message.tags_code
+        if has_entry and self.consume_queues.are_extended:
+            tags_code = self.extension.put(message.topic, message.queue_id, tags_code, now_ms)
         log.write(_record(message, topic, queue_offset, physical_offset, now_ms))
         log.last_store_timestamp_ms = now_ms
         if has_entry:
-            tags_code = message.tags_code
-            if self.consume_queues.are_extended:
-                tags_code = self.extension.put(message.topic, message.queue_id, tags_code, now_ms)
             _pack_unit(queue.view, queue.at, physical_offset, size, tags_code)
             queue.at += UNIT_SIZE_BYTES
             queue.max_offset = queue_offset + 1

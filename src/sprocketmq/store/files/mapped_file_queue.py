@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 
-from sprocketmq.errors import StoreCorrupt
+from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store.files.mapped_file import MappedFile, StoreFile, disk_errors
 
 
@@ -146,6 +146,13 @@ class MappedFileQueue:
             position = max(0, offset - last.start)
             if position < self.file_size_bytes:
                 last.zero_from(position)
+
+    def delete_behind(self, offset: int) -> None:
+        """Delete the files that begin behind ``offset``, from the last one on, until the system refuses."""
+        with contextlib.suppress(StoreNotWritable):
+            while self.files and self.files[-1].start > offset and self.files[-1].delete():
+                self.files.pop()
+                self.new_files = True  # a power cut must not bring the deleted name back
 
     def delete_before(self, offset: int) -> None:
         """Delete the files that end before ``offset``, but never the last one, until the system refuses."""

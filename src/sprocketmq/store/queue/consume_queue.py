@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
@@ -93,9 +94,16 @@ class ConsumeQueue:
         unchanged."""
         position = self.max_offset * UNIT_SIZE_BYTES
         end = position + units * UNIT_SIZE_BYTES
-        file = self._with_space(position, end)
-        for following in range(file.start + file.size_bytes, end, file.size_bytes):
-            self._with_space(following, end)
+        try:
+            file = self._with_space(position, end)
+            for following in range(file.end, end, file.size_bytes):
+                self._with_space(following, end)
+        except StoreNotWritable:
+            # A file that is made ahead stands behind one that is not full. A Java broker takes its zeros for entries.
+            self.files.delete_behind(position)
+            if self.view is _NO_VIEW:
+                self.files.unmap()  # the budget does not count what was mapped for the space
+            raise
         at = position - file.start
         if not file.mapped:
             self.budget.admit(self)
@@ -199,7 +207,8 @@ class ConsumeQueue:
         if at >= 0:
             return self.view, at
         file = self.files.file_at(offset * UNIT_SIZE_BYTES)
-        if file is None or file is self.files.files[-1]:
+        # Not only the last one may be the one that is written: a file behind it may have been left by a disk that did not delete it.
+        if file is None or file is self.files.files[-1] or file.end > self.max_offset * UNIT_SIZE_BYTES:
             return self.unit_bytes(offset, count), 0
         at = offset * UNIT_SIZE_BYTES - file.start
         if at + count * UNIT_SIZE_BYTES > file.size_bytes:

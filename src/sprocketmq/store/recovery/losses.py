@@ -246,7 +246,7 @@ class _Search:
         return self._last[queue]
 
     def _may_be_unwritten(self, at: int) -> bool:
-        """A kill may have come between the entries of a batch and its records: they are still zero."""
+        """Earlier versions wrote the entries of a batch before its records: after a kill between them those are still zero."""
         file = self._log.files.file_at(at)
         return file is not None and file.start not in self._log.files.faults and not any(file.read(at - file.start, 8))
 

@@ -9,6 +9,7 @@ import os
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
@@ -71,6 +72,40 @@ def test_many_units_are_put_whole_or_not_at_all(monkeypatch):
     assert units(queue) == before
     queue.put(300, RECORD_BYTES, 0)
     assert queue.max_offset == 4
+
+
+def test_files_that_were_made_ahead_for_many_units_go_when_one_gets_no_space(tmp_path, monkeypatch):
+    queue = filled(3, tmp_path)
+    queue.unmap()
+    real = MappedFile.ensure_space
+
+    def full(file, at, end):
+        if file.start == 3 * UNITS_A_FILE * UNIT_SIZE_BYTES:
+            raise StoreNotWritable("the disk is full")
+        real(file, at, end)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "ensure_space", full)
+        with pytest.raises(StoreNotWritable):
+            queue.put_all(UNIT.pack(1, RECORD_BYTES, 0) * 15)
+    assert [file.start for file in queue.files.files] == [0]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{0:020d}"]
+    assert not queue.files.files[0].mapped, "no budget counts it"
+    queue.put(300, RECORD_BYTES, 0)
+    assert queue.max_offset == 4
+
+
+def test_the_file_that_a_queue_writes_is_not_unmapped_for_readers_of_others(tmp_path):
+    """Also when an empty file stands behind it, as of a full disk whose file could not be deleted."""
+    budget = MappedBudget(1)
+    queue, other = filled(3, tmp_path / "0", budget), filled(12, tmp_path / "1", budget)
+    queue.files.create_file(UNITS_A_FILE * UNIT_SIZE_BYTES)
+    queue.units_at(0, 1)
+    queue.put(300, RECORD_BYTES, 3)
+    other.units_at(0, 1)
+    other.units_at(5, 1)
+    queue.put(400, RECORD_BYTES, 4)
+    assert units(queue) == [(number * RECORD_BYTES, RECORD_BYTES, number) for number in range(5)]
 
 
 def test_a_queue_that_gets_a_new_file_is_not_the_one_that_is_unmapped_for_it(tmp_path):

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import StoredMessage
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import UNIT
@@ -51,6 +52,19 @@ def test_units_have_addresses_and_tags_are_read_through_them(kind, tmp_path):
     assert offsets_with(store, "A") == [0, 2, 4, 6, 8, 10]
     assert [unit.tags_code for unit in store.units("T", 0, 0)] == [tags_code("A"), tags_code("B")] * 6
     assert problems(store) == []
+
+
+def test_a_message_whose_extension_is_damaged_is_refused_without_a_trace(tmp_path):
+    store = open_disk(tmp_path / "s", EXTENDED)
+    fill(store)
+    store.close()
+    sorted((tmp_path / "s/consumequeue_ext/T/0").iterdir())[1].unlink()
+    store = open_disk(tmp_path / "s", EXTENDED)
+    end = store.max_physical_offset
+    with pytest.raises(StoreCorrupt):
+        store.append(message(), NOW_MS)
+    assert store.max_physical_offset == end, "a record without an entry"
+    store.close()
 
 
 def test_the_files_are_those_of_java(tmp_path):
