@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages whose names load when they are first used: ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type
+"""Packages whose names load when they are first used: ``sprocketmq``, ``sprocketmq.testing`` and rooms of ``sprocketmq.wire``. Type
 checkers see imports, the interpreter a table of the same names by module; ``tests/unit/test_names.py`` compares them::
 
     if TYPE_CHECKING:

@@ -295,8 +295,7 @@ class MessageStore:
         if not queue.topic_part and self.consume_queues.are_extended:
             codes = [self.extension.put(batch.topic, batch.queue_id, code, now_ms) for code in codes]
         units = units_of(places, sizes, codes)
-        if queue.at + len(units) - UNIT_SIZE_BYTES > queue.room:
-            queue.make_room(len(places))
+        queue.reserve(len(places))
         log.write(memoryview(records))
         queue.put_all(units)
         log.last_store_timestamp_ms = now_ms

@@ -111,6 +111,11 @@ class ConsumeQueue:
         if not at and (full := self.files.file_at(position - 1)) is not None:
             full.unmap()  # only now: readers use this file until the next one has space
 
+    def reserve(self, units: int) -> None:
+        """``make_room``, if there is none for so many."""
+        if self.at + (units - 1) * UNIT_SIZE_BYTES > self.room:
+            self.make_room(units)
+
     def _with_space(self, position: int, end: int) -> StoreFile:
         """The file at ``position``, with space from there to ``end`` or to its own end."""
         file = self.files.file_at(position)
@@ -127,9 +132,8 @@ class ConsumeQueue:
         self.max_offset += 1
 
     def put_all(self, units: bytes) -> None:
-        """Append many units, all or none. Raises StoreNotWritable, but not after ``make_room`` for so many; the queue is unchanged."""
-        if self.at + len(units) - UNIT_SIZE_BYTES > self.room:
-            self.make_room(len(units) // UNIT_SIZE_BYTES)
+        """Append many units, all or none. Raises StoreNotWritable, but not after ``reserve`` of so many; the queue is unchanged."""
+        self.reserve(len(units) // UNIT_SIZE_BYTES)
         left = memoryview(units)
         while left:
             if self.at > self.room:

@@ -154,7 +154,6 @@ class TimerFiles:
         )
         self.log.files.delete_all()
         self.log.end = 0
-        self.wheel.delete()
         self.check = msgspec.structs.replace(self.check, last_timer_log_flush_pos=0)
 
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:

@@ -46,7 +46,7 @@ class Admin(User):
 
     def _moved(self) -> None:
         for group in self.users.groups:
-            group.changed_s = group.moved_s = self.world.loop.time()
+            group.moves()
 
     async def _reset(self) -> None:
         """Back, to messages that the group has finished."""
